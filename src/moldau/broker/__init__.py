@@ -1,0 +1,1 @@
+"""What one broker hosts: its partitions, following the metadata image."""

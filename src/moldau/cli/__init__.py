@@ -1,0 +1,1 @@
+"""The `moldau` command. Every subcommand is imported only when it runs."""

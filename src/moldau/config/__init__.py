@@ -1,0 +1,1 @@
+"""Settings: the option tables of all rooms, their sources (file, environment, command line) and their mistakes."""

@@ -1,0 +1,1 @@
+"""Log arithmetic: index entries, producer state, leader-epoch history, retention and compaction plans."""

@@ -1,0 +1,1 @@
+"""The cluster's truth as a decider: records, immutable image, decisions by family, placement."""

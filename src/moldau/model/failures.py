@@ -1,0 +1,43 @@
+"""Exceptions by whose fault it is: the peer's bytes, or the world's. Refusals are values (`errors.Refused`)."""
+
+from __future__ import annotations
+
+
+class MoldauError(Exception):
+    """Root of what moldau raises on purpose."""
+
+
+class WireError(MoldauError):
+    """Bad peer: the bytes violate the protocol. The connection closes, counts, logs once."""
+
+
+class CorruptBatch(MoldauError):
+    """A record batch that does not parse, fails its checksum, or exceeds a cap."""
+
+
+class UnsupportedCodec(MoldauError):
+    """A compression codec id that no library here can read."""
+
+
+class WorldError(MoldauError):
+    """Broken world: disk failed, peer gone, deadline passed. The owning loop retries, isolates or resigns."""
+
+
+class DiskFailed(WorldError):
+    """The disk refused an operation. After a failed sync this is final for that directory."""
+
+
+class DiskFull(DiskFailed):
+    """No space left where the file lives."""
+
+
+class PeerGone(WorldError):
+    """The other side of a connection went away."""
+
+
+class StoreFailed(WorldError):
+    """The metadata store did not take or give what was asked."""
+
+
+class Fenced(StoreFailed):
+    """Another controller holds a newer fence; whoever sees this is no longer the controller."""

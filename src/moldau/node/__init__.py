@@ -1,0 +1,1 @@
+"""Composition root: the only place that knows every class, and the node's life from start to stop."""

@@ -1,0 +1,166 @@
+"""What a node asks of the world. Each port has a real implementation (`runtime`, `store`) and a simulated one
+(`moldau_sim`), and one contract suite that both pass. Protocols only, no code.
+
+Disk errors are ours: `DiskFull`, `DiskFailed` (`model.failures`), never OSError, except that opening or reading a
+path that does not exist raises FileNotFoundError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    """Wall time. Monotonic time is `loop.time()`."""
+
+    def now_ms(self) -> int: ...
+
+
+class Chance(Protocol):
+    """One named stream of randomness (the part of `random.Random` we use)."""
+
+    def randbytes(self, n: int, /) -> bytes: ...
+    def randrange(self, stop: int, /) -> int: ...
+    def random(self) -> float: ...
+
+
+class Entropy(Protocol):
+    """Named streams, so that asking for more chance in one room does not shift another's."""
+
+    def stream(self, name: str) -> Chance: ...
+
+
+class File(Protocol):
+    """One open file. Writes reach the page cache at once and the platter only after `sync`."""
+
+    path: str
+
+    def size_bytes(self) -> int: ...
+
+    def append(self, data: Buffer) -> None:
+        """Write all of `data` at the end, or raise; a failed append may leave a torn tail."""
+
+    def append_many(self, parts: Sequence[Buffer]) -> None:
+        """Like `append` of the parts joined, without joining them."""
+
+    def write_at(self, position: int, data: Buffer) -> None: ...
+
+    def read_at(self, position: int, size_bytes: int) -> bytes:
+        """A copy; shorter than asked at the end of the file."""
+
+    def view(self, position: int, size_bytes: int) -> Buffer:
+        """Like `read_at`, perhaps without copying. Stays valid after truncate, remove and close."""
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None:
+        """Block until everything written is durable. A failure is final: `DiskFailed`, never retried."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    total_bytes: int
+    free_bytes: int
+
+
+class Disk(Protocol):
+    """A file system. Names and sizes of directories are durable only after `sync_dir`."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+    def exists(self, path: str) -> bool: ...
+    def is_dir(self, path: str) -> bool: ...
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+
+    def size_bytes(self, path: str) -> int: ...
+    def modified_ms(self, path: str) -> int: ...
+    def make_dirs(self, path: str) -> None: ...
+    def rename(self, old: str, new: str) -> None:
+        """Atomic; replaces a file at `new`."""
+
+    def remove(self, path: str) -> None: ...
+    def remove_tree(self, path: str) -> None: ...
+    def read(self, path: str) -> bytes: ...
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a whole small file atomically and durably: temporary file, sync, rename, sync of the directory."""
+
+    def sync_dir(self, path: str) -> None: ...
+    def space(self, path: str) -> DiskSpace: ...
+    def lock(self, path: str) -> Callable[[], None]:
+        """Take an exclusive lock on a file, or raise `DiskFailed` naming the holder. Call the result to release."""
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Run slow disk work without holding up the event loop (a thread; virtual time in simulation)."""
+
+
+class Listener(Protocol):
+    """A bound, listening socket."""
+
+    host: str
+    port: int
+
+    async def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """Stream connections. Protocol objects are shaped like `asyncio.Protocol` and, where the loop can use it, like
+    `asyncio.BufferedProtocol`; they need not inherit from either."""
+
+    async def listen(self, host: str, port: int, factory: Callable[[], Any]) -> Listener: ...
+    async def connect(self, host: str, port: int, factory: Callable[[], Any]) -> tuple[asyncio.Transport, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLease:
+    """A live broker as the store knows it; `payload` is the broker's own description of itself."""
+
+    node_id: int
+    broker_epoch: int
+    payload: bytes
+
+
+class MetadataStore(Protocol):
+    """The metadata log on an engine that already solves consensus.
+
+    Offsets start at 1; 0 means "nothing yet". A fence is the epoch of a won campaign; an append with any fence but
+    the newest raises `Fenced` and changes nothing.
+    """
+
+    async def append(self, records: Sequence[bytes], *, fence: int) -> int:
+        """Atomically append; return the offset of the last record."""
+
+    async def read(self, *, after: int, records_max: int = 10_000) -> list[tuple[int, bytes]]:
+        """Records with offsets above `after`, in order, without gaps."""
+
+    async def wait(self, *, after: int) -> None:
+        """Return once a record above `after` exists. May return early."""
+
+    async def save_snapshot(self, offset: int, records: Sequence[bytes]) -> None:
+        """Replace everything up to and including `offset` by these records."""
+
+    async def load_snapshot(self) -> tuple[int, list[bytes]]:
+        """The newest snapshot and its offset; (0, []) when there is none."""
+
+    async def register(self, node_id: int, payload: bytes, *, lease_ms: int) -> int:
+        """Announce a broker; return its new, ever larger broker epoch."""
+
+    async def renew(self, node_id: int, broker_epoch: int, *, lease_ms: int) -> None:
+        """Keep the lease; raise `Fenced` when it was lost."""
+
+    async def unregister(self, node_id: int, broker_epoch: int) -> None: ...
+    async def brokers(self) -> list[BrokerLease]:
+        """Live brokers, by node id."""
+
+    async def campaign(self, node_id: int) -> int:
+        """Win the controllership; return a fence above every earlier one. Waits while another holds it."""
+
+    async def resign(self, fence: int) -> None: ...
+    async def close(self) -> None: ...

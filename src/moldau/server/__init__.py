@@ -1,0 +1,1 @@
+"""From socket bytes to handlers and back: connections, router, parking, one handler file per API."""

@@ -1,0 +1,1 @@
+"""The log on disk, byte-compatible with Kafka's: segments, partition logs, log directories, cleaner."""

@@ -1,0 +1,1 @@
+"""Test support for applications: the pytest plugin and an in-process broker."""

@@ -1,0 +1,1 @@
+"""The Kafka protocol without I/O: primitives, message classes, codecs, request and response headers."""
