@@ -1,0 +1,126 @@
+"""Errors as people meet them: what failed, where, why we think so, what to do, and a code to look up.
+
+The catalogue is one table; `moldau explain MD-1001` prints from it, the reference page is generated from it, and a
+test raises each of its codes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import click
+
+
+class Explanation(NamedTuple):
+    title: str
+    text: str
+
+
+CATALOGUE: Final[dict[str, Explanation]] = {
+    "MD-1001": Explanation(
+        "no broker answers",
+        "Nothing accepted a connection at the bootstrap address, or it closed it at once. Start a broker with"
+        " `moldau up`, or name the right address with -b HOST:PORT.",
+    ),
+    "MD-1002": Explanation(
+        "the port is in use",
+        "Another program listens on the address asked for with --listen. Stop it, or choose another port. Without"
+        " --listen moldau looks for a free one by itself.",
+    ),
+    "MD-1003": Explanation(
+        "the data directory is in use",
+        "Another broker holds the lock of this data directory. One directory serves one broker; stop the other with"
+        " `moldau down`, or give this one its own --data-dir.",
+    ),
+    "MD-1004": Explanation(
+        "the answer took too long",
+        "A broker accepted the connection but did not answer in time. It may be recovering its logs after a crash, or"
+        " the address may belong to something that is not a broker. `moldau doctor` looks at both.",
+    ),
+    "MD-2001": Explanation(
+        "the settings have mistakes",
+        "Every mistake is listed with the file and line, variable or option it came from. `moldau config explain KEY`"
+        " tells what a key means and which values it takes.",
+    ),
+    "MD-2002": Explanation(
+        "unknown topic",
+        "The cluster has no topic of this name. Names are case-sensitive. `moldau topic list` shows what there is,"
+        " `moldau topic create NAME` makes one.",
+    ),
+    "MD-2003": Explanation(
+        "the request was refused",
+        "The broker understood the request and denied it. The code is Kafka's own; the detail says which rule it broke.",
+    ),
+    "MD-2004": Explanation(
+        "the record is too large",
+        "Three limits apply: the topic's max.message.bytes, the broker's message.max.bytes, and the producer's own"
+        " maximum. The first two count the compressed batch.",
+    ),
+    "MD-2005": Explanation(
+        "the offset is out of range",
+        "The log no longer holds that offset (retention or `moldau topic trim` removed it) or does not hold it yet.",
+    ),
+    "MD-2006": Explanation(
+        "the input cannot be read",
+        "A line, file, format string or option value does not have the form that this command reads.",
+    ),
+    "MD-3001": Explanation(
+        "an optional part is not installed",
+        "Some features need packages that the bare broker does without. The message names the command that adds them.",
+    ),
+    "MD-3002": Explanation(
+        "no broker was started here",
+        "The data directory has no record of a running broker, so there is nothing to stop.",
+    ),
+    "MD-4001": Explanation(
+        "the disk failed",
+        "The operating system refused to read or write where the data lives. After a failed flush moldau stops using"
+        " that directory until it is restarted, because what was written since cannot be trusted.",
+    ),
+}
+
+
+class PlainError(click.ClickException):
+    """A failure told in the anatomy that every moldau error has. Exit status 1."""
+
+    def __init__(
+        self, code: str, what: str, *, facts: Sequence[tuple[str, str]] = (), fixes: Sequence[str] = ()
+    ) -> None:
+        assert code in CATALOGUE, code
+        super().__init__(what)
+        self.code = code
+        self.facts = tuple(facts)
+        self.fixes = tuple(fixes)
+
+    def lines(self) -> list[str]:
+        rows = [*self.facts, *(("fix" if i == 0 else "", fix) for i, fix in enumerate(self.fixes))]
+        width = max((len(label) for label, _ in rows), default=0) + 4
+        body = [f"  {label:<{width}}{text}" for label, text in rows]
+        return [f"error[{self.code}]: {self.message}", *body]
+
+    def show(self, file: object = None) -> None:
+        head, *body = self.lines()
+        marker, _, rest = head.partition(":")
+        click.echo(click.style(marker, fg="red", bold=True) + ":" + rest, err=True)
+        for line in body:
+            click.echo(line, err=True)
+
+
+def run_with_plain_errors(command: click.Command) -> None:
+    """Run a click command; world failures become plain errors, bugs still show their trace."""
+    from moldau.model.failures import DiskFailed
+
+    try:
+        command.main(standalone_mode=True)
+    except BrokenPipeError:
+        # The reader of our output went away (`moldau consume t | head`); that is not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except DiskFailed as failure:
+        if os.environ.get("MOLDAU_TRACE"):
+            raise
+        PlainError("MD-4001", "the disk failed", facts=[("why", str(failure))], fixes=["moldau doctor"]).show()
+        raise SystemExit(1) from None

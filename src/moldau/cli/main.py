@@ -1,0 +1,89 @@
+"""The root of the `moldau` command: a table of subcommands, each imported only when it runs.
+
+`moldau --help` must answer within 150 ms, so this module imports nothing but click, and the one-line help texts
+of the subcommands live in the table below instead of in their modules (a test keeps the two equal).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Final, NamedTuple
+
+import click
+
+from moldau import __version__
+
+
+class Subcommand(NamedTuple):
+    module: str
+    attribute: str
+    summary: str
+
+
+SUBCOMMANDS: Final[dict[str, Subcommand]] = {
+    "up": Subcommand("moldau.cli.up", "up", "Start a broker on this machine."),
+    "down": Subcommand("moldau.cli.down", "down", "Stop the broker of a data directory."),
+    "topic": Subcommand("moldau.cli.topic", "topic", "Create, list, describe, grow, trim and delete topics."),
+    "produce": Subcommand("moldau.cli.produce", "produce", "Send records from standard input to a topic."),
+    "consume": Subcommand("moldau.cli.consume", "consume", "Print records of one or more topics."),
+    "config": Subcommand("moldau.cli.config", "config", "Show, change and explain settings."),
+    "cluster": Subcommand("moldau.cli.cluster", "cluster", "Show brokers, health and disk use."),
+    "log": Subcommand("moldau.cli.log", "log", "Look inside log segments on disk."),
+    "doctor": Subcommand("moldau.cli.doctor", "doctor", "Check this machine, the settings and a running cluster."),
+    "demo": Subcommand("moldau.cli.demo", "demo", "Show the whole product at work, then clean up."),
+    "explain": Subcommand("moldau.cli.explain", "explain", "Explain an error code such as MD-1042."),
+    "version": Subcommand("moldau.cli.version", "version", "Show versions of moldau and of what it runs on."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands come from a table and are imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = SUBCOMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(entry.module), entry.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in SUBCOMMANDS and not args[0].startswith("-"):
+            self._suggest(ctx, args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in SUBCOMMANDS.items()])
+
+    def _suggest(self, ctx: click.Context, name: str) -> None:
+        import difflib
+
+        near = difflib.get_close_matches(name, SUBCOMMANDS, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        ctx.fail(f"No such command '{name}'.{hint}")
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, "-V", "--version", prog_name="moldau", message="%(prog)s %(version)s")
+def root() -> None:
+    """moldau: a distributed commit log in Python that speaks the Kafka protocol.
+
+    \b
+    Start a broker:      moldau up
+    Try it:              moldau topic create orders -p 3
+                         echo hello | moldau produce orders
+                         moldau consume orders -o start -e
+    """
+
+
+def main() -> None:
+    """Run the command; a known failure prints one screen of plain words, never a stack trace (unless MOLDAU_TRACE=1)."""
+    from moldau.cli.errors import run_with_plain_errors
+
+    run_with_plain_errors(root)
