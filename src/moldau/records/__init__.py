@@ -1,1 +1,1 @@
-"""Record batches as bytes: header view and stamping, iteration, building, compression, columnar decode."""
+"""Record batches (format v2) as bytes: header and stamping, validation, iteration, building, compression."""
