@@ -1,0 +1,89 @@
+"""One row per API this node answers. ApiVersions, the router, the support matrix in the docs and the tests read it.
+
+A row names the handler module (`server/handlers/<module>.py`), which is imported when the API is first asked for, so
+that a node starts without loading what nobody uses. Version ranges and names come from the wire room's tables
+(`wire.apis.API_SPECS`), which hold exactly what Kafka 4.3 serves; a row narrows them only where it says why.
+
+A handler module defines
+
+    handle(request, context) -> response | Encoded | Parked | NO_REPLY | Drop | coroutine of one of these
+
+(`server/replies.py` explains them; `async def handle` is fine), and may define
+
+    refuse(request, context, code, detail) -> response
+
+the answer when the whole request fails (a bug of ours, a missing permission). Without it, the response class's own
+top-level `error_code` (and `error_message`) is used, and an API with neither gets its connection closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.wire.apis import API_SPECS, ApiKey
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """An API, the module that handles it, and the versions it accepts."""
+
+    key: ApiKey
+    module: str
+    versions_max: int | None = None
+    """Below the wire's newest version, where that one is not for general use."""
+    advertised_min: int | None = None
+    """What ApiVersions says, where that differs from what is accepted."""
+    before_authentication: bool = False
+    """May be asked on a connection that has not yet proved who it is."""
+
+    @property
+    def name(self) -> str:
+        return API_SPECS[self.key].name
+
+    @property
+    def min_version(self) -> int:
+        return API_SPECS[self.key].min_version
+
+    @property
+    def max_version(self) -> int:
+        newest = API_SPECS[self.key].max_version
+        return newest if self.versions_max is None else min(newest, self.versions_max)
+
+    @property
+    def advertised(self) -> tuple[int, int]:
+        low = self.min_version if self.advertised_min is None else self.advertised_min
+        return low, self.max_version
+
+    def accepts(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+
+APIS: Final[tuple[Api, ...]] = (
+    # KAFKA-18659: librdkafka before 2.x chooses its compression by the advertised minimum, so Kafka says 0 and then
+    # refuses 0-2.
+    Api(ApiKey.PRODUCE, "produce", advertised_min=0),
+    Api(ApiKey.FETCH, "fetch"),
+    Api(ApiKey.LIST_OFFSETS, "list_offsets"),
+    Api(ApiKey.METADATA, "metadata"),
+    Api(ApiKey.API_VERSIONS, "api_versions", before_authentication=True),
+    Api(ApiKey.CREATE_TOPICS, "create_topics"),
+    Api(ApiKey.DELETE_TOPICS, "delete_topics"),
+    Api(ApiKey.DELETE_RECORDS, "delete_records"),
+    # Version 6 (two-phase commit, KIP-939) is unstable in 4.3 and not advertised.
+    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", versions_max=5),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch"),
+    Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs"),
+    Api(ApiKey.ALTER_CONFIGS, "alter_configs"),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "alter_replica_log_dirs"),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, "describe_log_dirs"),
+    Api(ApiKey.CREATE_PARTITIONS, "create_partitions"),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs"),
+    Api(ApiKey.DESCRIBE_CLUSTER, "describe_cluster"),
+    Api(ApiKey.DESCRIBE_PRODUCERS, "describe_producers"),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources"),
+    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions"),
+)
+
+BY_KEY: Final[Mapping[int, Api]] = {int(api.key): api for api in APIS}

@@ -1,0 +1,96 @@
+"""What a handler knows about the request besides its body.
+
+Compiled: one `RequestContext` is made per request. Facts that belong to the connection live once, in `Peer`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i32, i64
+
+from moldau.server.services import Services
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""Kafka's principal for a client on a listener without authentication."""
+
+
+class Peer:
+    """One client connection as handlers see it. The connection fills it; ApiVersions adds the software name."""
+
+    def __init__(
+        self,
+        services: Services,
+        *,
+        listener: str = "PLAINTEXT",
+        peer_host: str = "",
+        dialled_host: str = "",
+        dialled_port: int = 0,
+        principal: str = ANONYMOUS,
+        inter_broker: bool = False,
+    ) -> None:
+        self.services = services
+        self.listener = listener
+        """The listener's name, upper case as Kafka writes it."""
+        self.peer_host = peer_host
+        self.dialled_host = dialled_host
+        """The local address the client reached us at (getsockname)."""
+        self.dialled_port = dialled_port
+        self.principal = principal
+        self.software_name = ""
+        self.software_version = ""
+        self.inter_broker = inter_broker
+        """True only on the authenticated broker listener of a cluster: only there is a replica id believed
+        (CVE-2018-1288: a client that may act as a follower can lose other people's data)."""
+
+
+class RequestContext:
+    """One request. `api_version` is for the codec; handlers use it only where Kafka's behaviour depends on it."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        api_key: i32,
+        api_version: i32,
+        correlation_id: i32,
+        client_id: str | None,
+        received_ms: i64,
+    ) -> None:
+        self.peer = peer
+        self.services = peer.services
+        self.api_key: i32 = api_key
+        self.api_version: i32 = api_version
+        self.correlation_id: i32 = correlation_id
+        self.client_id = client_id
+        self.received_ms: i64 = received_ms
+        """Wall clock when the request's bytes arrived: `now_ms` for what the handler does at once."""
+
+    @property
+    def listener(self) -> str:
+        return self.peer.listener
+
+    @property
+    def peer_host(self) -> str:
+        return self.peer.peer_host
+
+    @property
+    def dialled_host(self) -> str:
+        return self.peer.dialled_host
+
+    @property
+    def dialled_port(self) -> int:
+        return self.peer.dialled_port
+
+    @property
+    def principal(self) -> str:
+        return self.peer.principal
+
+    @property
+    def client_software(self) -> str:
+        """Name and version the client gave in ApiVersions v3+, or empty."""
+        return f"{self.peer.software_name} {self.peer.software_version}".strip()
+
+    def advertised(self) -> tuple[str, int]:
+        """Host and port at which this client should reach this node: `advertised.listeners` when set for the
+        listener, else the address it dialled. For Metadata, DescribeCluster and FindCoordinator."""
+        return self.services.listeners.advertised(self.listener, self.dialled_host, self.dialled_port)
