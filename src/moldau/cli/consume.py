@@ -1,0 +1,96 @@
+"""`moldau consume TOPIC...`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import aclosing
+
+import click
+
+from moldau.cli.record_format import compile_format
+from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
+from moldau.client.cluster import Cluster
+from moldau.client.consumer import read
+from moldau.client.offsets import Anchor, Position, parse_position, resolve
+from moldau.model.ids import TopicPartition
+
+
+@click.command(help="Print records of one or more topics.")
+@click.argument("topics", nargs=-1, required=True)
+@click.option("-o", "--offset", "start", default="end", show_default=True, help="start, end, N, +N, -N or @timestamp;"
+    " FROM:UNTIL stops before the second.")
+@click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
+@click.option("-n", "--num", "count", type=click.IntRange(min=1), help="Stop after this many records.")
+@click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end instead of waiting for more.")
+@click.option("-f", "--format", "format_", default="%v\\n", show_default=True, help="Percent format, or json.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per line (same as -f json).")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="Whether records of open and aborted transactions are left out.",
+)
+@BOOTSTRAP
+@TIMEOUT
+def consume(
+    topics: tuple[str, ...],
+    start: str,
+    only: tuple[int, ...],
+    count: int | None,
+    exit_at_end: bool,
+    format_: str,
+    as_json: bool,
+    isolation: str,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    try:
+        to_bytes = compile_format("json" if as_json else format_)
+        first, until = _positions(start)
+    except ValueError as mistake:
+        raise click.UsageError(str(mistake)) from None
+    committed = isolation == "read_committed"
+
+    async def work(cluster: Cluster) -> int:
+        partitions = []
+        for name in topics:
+            view = await cluster.topic(name)
+            partitions += [TopicPartition(name, p.index) for p in view.partitions if not only or p.index in only]
+        starts = await resolve(cluster, partitions, first, read_committed=committed)
+        last = until if until is not None else (Position(Anchor.END) if exit_at_end else None)
+        ends = None if last is None else await resolve(cluster, partitions, last, read_committed=committed)
+        printed = 0
+        write = sys.stdout.buffer.write
+        async with aclosing(read(cluster, starts, ends=ends, read_committed=committed)) as batches:
+            async for records in batches:
+                for record in records:
+                    write(to_bytes(record))
+                    printed += 1
+                    if printed == count:
+                        sys.stdout.buffer.flush()
+                        return printed
+                sys.stdout.buffer.flush()
+        return printed
+
+    try:
+        with_cluster(bootstrap, work, timeout_s=timeout_s)
+    except KeyboardInterrupt:
+        sys.stdout.buffer.flush()
+
+
+def _positions(text: str) -> tuple[Position, Position | None]:
+    """`A` or `A:B`; a timestamp may hold colons itself, so a second part must be a position of its own."""
+    from moldau.runtime.clock import RealClock
+
+    now_ms = RealClock().now_ms()
+    try:
+        return parse_position(text, now_ms), None
+    except ValueError:
+        for at, char in enumerate(text):
+            if char == ":":
+                try:
+                    return parse_position(text[:at], now_ms), parse_position(text[at + 1 :], now_ms)
+                except ValueError:
+                    continue
+        raise

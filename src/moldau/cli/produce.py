@@ -1,0 +1,121 @@
+"""`moldau produce TOPIC`: one record per line of standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
+from moldau.client.cluster import Cluster
+from moldau.client.producer import CODECS, Delivery, Producer
+
+FLUSH_EVERY = 10_000
+
+
+@click.command(help="Send records from standard input to a topic.")
+@click.argument("topic")
+@click.option("-k", "--key", help="The same key for every record.")
+@click.option("-K", "--key-delimiter", help="Split each line into key and value at this text.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; repeatable.")
+@click.option("-p", "--partition", type=int, help="Send to this partition, whatever the key.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What ends a record.")
+@click.option("-z", "--compression", "codec", type=click.Choice(list(CODECS)), default="none", show_default=True)
+@click.option("-Z", "--empty-is-null", is_flag=True, help="Send an empty value (and key) as null: a tombstone.")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("--timestamp", "timestamp_ms", type=int, help="Milliseconds since 1970; now by default.")
+@click.option("--no-create", is_flag=True, help="Fail when the topic does not exist, even if the broker creates topics.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not say what was sent.")
+@BOOTSTRAP
+@TIMEOUT
+def produce(
+    topic: str,
+    key: str | None,
+    key_delimiter: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    delimiter: str,
+    codec: str,
+    empty_is_null: bool,
+    acks: str,
+    timestamp_ms: int | None,
+    no_create: bool,
+    quiet: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    end = _unescape(delimiter)
+    split = _unescape(key_delimiter) if key_delimiter else None
+    shared_headers = [_header(pair) for pair in headers]
+    if not end:
+        raise click.BadParameter("must not be empty", param_hint="--delimiter")
+
+    async def work(cluster: Cluster) -> None:
+        from moldau.runtime.clock import RealClock
+
+        await cluster.topic(topic, auto_create=not no_create)
+        producer = Producer(
+            cluster, RealClock(), codec=codec, acks=-1 if acks == "all" else int(acks), auto_create=not no_create
+        )
+        deliveries: list[Delivery] = []
+        for number, line in enumerate(_records(end), start=1):
+            record_key, value = _split(line, split, key)
+            await producer.send(
+                topic,
+                None if empty_is_null and not value else value,
+                key=None if empty_is_null and not record_key else record_key,
+                headers=shared_headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+            )
+            if number % FLUSH_EVERY == 0 or sys.stdin.isatty():
+                deliveries += await producer.flush()
+        deliveries += await producer.flush()
+        if not quiet:
+            _summarise(topic, deliveries, acks)
+
+    with_cluster(bootstrap, work, timeout_s=timeout_s)
+
+
+def _records(end: bytes) -> Iterator[bytes]:
+    """Pieces of standard input between delimiters; the last one needs none."""
+    rest = b""
+    while chunk := sys.stdin.buffer.read1(1 << 20):
+        *whole, rest = (rest + chunk).split(end)
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _split(line: bytes, delimiter: bytes | None, key: str | None) -> tuple[bytes | None, bytes]:
+    if delimiter is not None and delimiter in line:
+        head, _, value = line.partition(delimiter)
+        return head, value
+    return (key.encode() if key is not None else None), line
+
+
+def _header(pair: str) -> tuple[str, bytes | None]:
+    name, separator, value = pair.partition("=")
+    if not name:
+        raise click.BadParameter(f"'{pair}' is not NAME=VALUE", param_hint="--header")
+    return name, value.encode() if separator else None
+
+
+def _unescape(text: str) -> bytes:
+    return text.encode().decode("unicode_escape").encode("latin-1")
+
+
+def _summarise(topic: str, deliveries: list[Delivery], acks: str) -> None:
+    counts: dict[int, list[int]] = {}
+    for delivery in deliveries:
+        row = counts.setdefault(delivery.partition.partition, [0, delivery.base_offset, delivery.base_offset])
+        row[0] += delivery.count
+        row[1] = min(row[1], delivery.base_offset)
+        row[2] = max(row[2], delivery.base_offset + delivery.count - 1)
+    total = sum(row[0] for row in counts.values())
+    click.echo(f"sent {total:,} record{'s' * (total != 1)} to {topic}", err=True)
+    if acks == "0":
+        return
+    for partition, (count, first, last) in sorted(counts.items()):
+        click.echo(f"  partition {partition}: {count:,} at offsets {first} to {last}", err=True)

@@ -1,0 +1,114 @@
+"""What the commands that talk to a cluster share: the bootstrap option, one event loop run, plain errors."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+
+from moldau.cli.errors import PlainError
+from moldau.client.cluster import Cluster, parse_bootstrap
+from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers
+from moldau.model.errors import ErrorCode
+from moldau.model.failures import PeerGone, WireError
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _check_bootstrap(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    try:
+        parse_bootstrap(value)
+    except ValueError as mistake:
+        raise click.BadParameter(str(mistake)) from None
+    return value
+
+
+BOOTSTRAP: Callable[[F], F] = click.option(
+    "-b",
+    "--bootstrap-server",
+    "--bootstrap-servers",
+    "--brokers",
+    "bootstrap",
+    default="localhost:9092",
+    show_default=True,
+    envvar=["MOLDAU_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS"],
+    callback=_check_bootstrap,
+    metavar="HOST:PORT,...",
+    help="Where to find the cluster.",
+)
+TIMEOUT: Callable[[F], F] = click.option(
+    "--timeout", "timeout_s", type=float, default=10.0, show_default=True, help="Seconds to wait for an answer."
+)
+
+
+def with_cluster(bootstrap: str, work: Callable[[Cluster], Awaitable[T]], *, timeout_s: float = 10.0) -> T:
+    """Connect, do the work, disconnect; whatever goes wrong is told in plain words."""
+    from moldau.runtime.net import RealNetwork
+
+    async def session() -> T:
+        async with Cluster(RealNetwork(), bootstrap, timeout_s=timeout_s) as cluster:
+            try:
+                return await work(cluster)
+            except BrokerRefused as refusal:
+                raise await _explain_refusal(cluster, refusal) from refusal
+
+    try:
+        return asyncio.run(session())
+    except NoBrokerAnswers as failure:
+        raise PlainError(
+            "MD-1001",
+            "no broker answers",
+            facts=[("where", failure.addresses), ("why", failure.why)],
+            fixes=["moldau up", "or name another address with -b HOST:PORT"],
+        ) from failure
+    except AnswerTimedOut as failure:
+        raise PlainError(
+            "MD-1004",
+            "the answer took too long",
+            facts=[("where", failure.address), ("asked", f"{failure.api_name}, waited {failure.timeout_s:g} s")],
+            fixes=["moldau doctor", "or wait longer with --timeout SECONDS"],
+        ) from failure
+    except (PeerGone, WireError) as failure:
+        raise PlainError(
+            "MD-1001", "the broker went away", facts=[("why", str(failure))], fixes=["moldau doctor"]
+        ) from failure
+
+
+async def _explain_refusal(cluster: Cluster, refusal: BrokerRefused) -> PlainError:
+    if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return await _explain_unknown_topic(cluster, refusal)
+    facts = [("code", f"{refusal.code.name} ({int(refusal.code)})")]
+    if refusal.subject:
+        facts.insert(0, ("on", refusal.subject))
+    if refusal.detail:
+        facts.append(("detail", refusal.detail))
+    if refusal.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+        topic = refusal.subject.rpartition("-")[0] or refusal.subject or "TOPIC"
+        return PlainError(
+            "MD-2004",
+            "the record is too large",
+            facts=facts,
+            fixes=[f"moldau config set topic {topic} max.message.bytes=BYTES"],
+        )
+    if refusal.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+        return PlainError("MD-2005", "the offset is out of range", facts=facts, fixes=["use -o start or -o end"])
+    return PlainError("MD-2003", "the request was refused", facts=facts)
+
+
+async def _explain_unknown_topic(cluster: Cluster, refusal: BrokerRefused) -> PlainError:
+    subject = refusal.subject or "the topic"
+    facts = [("topic", subject)] + ([("detail", refusal.detail)] if refusal.detail else [])
+    fixes = [f"moldau topic create {refusal.subject}"] if refusal.subject and not refusal.detail else []
+    try:
+        await cluster.refresh(None)
+    except (BrokerRefused, PeerGone, NoBrokerAnswers, AnswerTimedOut):
+        return PlainError("MD-2002", "unknown topic", facts=facts, fixes=fixes)
+    near = difflib.get_close_matches(subject, list(cluster.topics), n=1)
+    if near:
+        facts.append(("did you mean", near[0]))
+    facts.append(("cluster", f"{cluster.bootstrap} has {len(cluster.topics)} topics"))
+    return PlainError("MD-2002", "unknown topic", facts=facts, fixes=[*fixes, "moldau topic list"])

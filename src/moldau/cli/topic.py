@@ -1,0 +1,231 @@
+"""`moldau topic ...`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from moldau.cli.output import FORMAT, human_bytes, print_facts, print_rows
+from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
+from moldau.client import admin
+from moldau.client.cluster import Cluster, TopicView
+from moldau.client.offsets import EARLIEST, LATEST, list_offsets, parse_position, resolve
+from moldau.model.ids import TopicPartition
+
+
+@click.group(help="Create, list, describe, grow, trim and delete topics.")
+def topic() -> None:
+    pass
+
+
+@topic.command(help="Create one or more topics.")
+@click.argument("names", nargs=-1, required=True)
+@click.option("-p", "--partitions", type=int, default=-1, help="How many; the broker's num.partitions by default.")
+@click.option("-r", "--replicas", type=int, default=-1, help="How many; default.replication.factor by default.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic setting; repeatable.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed when the topic is there already.")
+@click.option("--dry-run", is_flag=True, help="Let the broker check the request without doing it.")
+@BOOTSTRAP
+@TIMEOUT
+def create(
+    names: tuple[str, ...],
+    partitions: int,
+    replicas: int,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    dry_run: bool,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    settings = parse_pairs(configs)
+
+    async def work(cluster: Cluster) -> None:
+        for name in names:
+            if if_not_exists:
+                await cluster.refresh([name])
+                if name in cluster.topics:
+                    click.echo(f"{name} exists already, with {_partitions(cluster.topics[name])}")
+                    continue
+            await admin.create_topic(
+                cluster, name, partitions=partitions, replication=replicas, configs=settings, validate_only=dry_run
+            )
+            if dry_run:
+                click.echo(f"{name} could be created")
+                continue
+            view = await cluster.topic(name)
+            click.echo(f"created {name} with {_partitions(view)}")
+
+    with_cluster(bootstrap, work, timeout_s=timeout_s)
+
+
+@topic.command("list", help="List topics.")
+@click.option("--internal", is_flag=True, help="Show internal topics too.")
+@FORMAT
+@BOOTSTRAP
+@TIMEOUT
+def list_(internal: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
+    async def work(cluster: Cluster) -> list[dict[str, Any]]:
+        await cluster.refresh(None)
+        return [
+            {"topic": name, "partitions": len(view.partitions), "replicas": len(view.partitions[0].replicas)}
+            for name, view in sorted(cluster.topics.items())
+            if (internal or not view.internal) and view.partitions
+        ]
+
+    rows = with_cluster(bootstrap, work, timeout_s=timeout_s)
+    print_rows(rows, format_, empty="No topics yet. Create one: moldau topic create NAME")
+
+
+@topic.command(help="Show a topic's partitions, offsets, sizes and settings.")
+@click.argument("name")
+@click.option("--plot", is_flag=True, help="Draw the partitions' sizes as bars, so that skew is seen at once.")
+@FORMAT
+@BOOTSTRAP
+@TIMEOUT
+def describe(name: str, plot: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
+    async def work(cluster: Cluster) -> dict[str, Any]:
+        view = await cluster.topic(name)
+        partitions = [TopicPartition(name, p.index) for p in view.partitions]
+        first = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+        last = await list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+        sizes: dict[int, int] = {}
+        for row in await admin.replica_sizes(cluster):
+            if row.topic == name:
+                sizes[row.partition] = max(sizes.get(row.partition, 0), row.size_bytes)
+        configs = await admin.describe_configs(cluster, admin.RESOURCE_TOPIC, name)
+        return {
+            "topic": name,
+            "topic_id": str(_uuid(view.topic_id)),
+            "internal": view.internal,
+            "settings": {row.name: row.value for row in configs if row.source == "topic"},
+            "partitions": [
+                {
+                    "partition": p.index,
+                    "leader": p.leader,
+                    "epoch": p.leader_epoch,
+                    "replicas": list(p.replicas),
+                    "isr": list(p.isr),
+                    "start": first[tp][0],
+                    "end": last[tp][0],
+                    "size_bytes": sizes.get(p.index, 0),
+                }
+                for p, tp in zip(view.partitions, partitions, strict=True)
+            ],
+        }
+
+    facts = with_cluster(bootstrap, work, timeout_s=timeout_s)
+    if format_ != "table":
+        print_facts(facts, format_)
+        return
+    rows = facts.pop("partitions")
+    settings = facts.pop("settings")
+    total = sum(row["size_bytes"] for row in rows)
+    records = sum(row["end"] - row["start"] for row in rows)
+    print_facts({**facts, "offsets": f"{records:,} from start to end", "size": human_bytes(total)}, "table")
+    for key, value in settings.items():
+        click.echo(f"  {key}={value}")
+    click.echo()
+    print_rows([{**row, "size_bytes": human_bytes(row["size_bytes"])} for row in rows], "table")
+    if plot:
+        _plot_sizes(rows)
+
+
+@topic.command("add-partitions", help="Raise a topic's partition count. Keys then map to other partitions.")
+@click.argument("name")
+@click.argument("total", type=click.IntRange(min=1))
+@click.option("--dry-run", is_flag=True, help="Let the broker check the request without doing it.")
+@BOOTSTRAP
+@TIMEOUT
+def add_partitions(name: str, total: int, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+    async def work(cluster: Cluster) -> None:
+        await admin.grow_topic(cluster, name, total, validate_only=dry_run)
+        verb = "could have" if dry_run else "now has"
+        click.echo(f"{name} {verb} {total} partitions")
+
+    with_cluster(bootstrap, work, timeout_s=timeout_s)
+
+
+@topic.command(help="Delete records from the start of a topic up to an offset or a time.")
+@click.argument("name")
+@click.option("-o", "--offset", "to", required=True, help="Delete what is before: N, end, +N, -N or @timestamp.")
+@click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
+@click.option("--execute", is_flag=True, help="Really delete; without it the command only shows what would go.")
+@FORMAT
+@BOOTSTRAP
+@TIMEOUT
+def trim(
+    name: str, to: str, only: tuple[int, ...], execute: bool, format_: str, bootstrap: str, timeout_s: float
+) -> None:
+    from moldau.runtime.clock import RealClock
+
+    try:
+        position = parse_position(to, RealClock().now_ms())
+    except ValueError as mistake:
+        raise click.BadParameter(str(mistake), param_hint="--offset") from None
+
+    async def work(cluster: Cluster) -> list[dict[str, Any]]:
+        view = await cluster.topic(name)
+        partitions = [TopicPartition(name, p.index) for p in view.partitions if not only or p.index in only]
+        first = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+        target = await resolve(cluster, partitions, position)
+        if execute:
+            target = await admin.delete_records(cluster, target)
+        return [
+            {
+                "partition": tp.partition,
+                "start": first[tp][0],
+                "new_start": target[tp],
+                "offsets_removed": max(0, target[tp] - first[tp][0]),
+            }
+            for tp in partitions
+        ]
+
+    rows = with_cluster(bootstrap, work, timeout_s=timeout_s)
+    print_rows(rows, format_)
+    if not execute and format_ == "table":
+        click.echo("\nNothing was deleted. Add --execute to do it.")
+
+
+@topic.command(help="Delete one or more topics and their data.")
+@click.argument("names", nargs=-1, required=True)
+@BOOTSTRAP
+@TIMEOUT
+def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float) -> None:
+    async def work(cluster: Cluster) -> None:
+        for name in names:
+            await admin.delete_topic(cluster, name)
+            click.echo(f"deleted {name}")
+
+    with_cluster(bootstrap, work, timeout_s=timeout_s)
+
+
+def parse_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
+    """('a=1', 'b=2') -> {'a': '1', 'b': '2'}."""
+    parsed = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"'{pair}' is not KEY=VALUE")
+        parsed[key.strip()] = value.strip()
+    return parsed
+
+
+def _partitions(view: TopicView) -> str:
+    count = len(view.partitions)
+    replicas = len(view.partitions[0].replicas) if view.partitions else 0
+    return f"{count} partition{'s' * (count != 1)}, {replicas} replica{'s' * (replicas != 1)} each"
+
+
+def _uuid(topic_id: bytes) -> Any:
+    import uuid
+
+    return uuid.UUID(bytes=topic_id)
+
+
+def _plot_sizes(rows: list[dict[str, Any]]) -> None:
+    largest = max((row["size_bytes"] for row in rows), default=0) or 1
+    click.echo()
+    for row in rows:
+        bar = "█" * round(40 * row["size_bytes"] / largest)
+        click.echo(f"{row['partition']:>6} {bar:<40} {human_bytes(row['size_bytes'])}")

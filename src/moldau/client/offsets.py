@@ -1,0 +1,149 @@
+"""Where to read from: the grammar `start | end | N | +N | -N | @timestamp`, and its resolution against a cluster."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from moldau.client.cluster import Cluster, group_by_topic
+from moldau.client.failures import raise_for
+from moldau.model.ids import TopicPartition
+from moldau.wire.apis import ApiKey
+from moldau.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+MAX_TIMESTAMP: Final = -3
+READ_COMMITTED: Final = 1
+
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_START_WORDS: Final = frozenset({"start", "beginning", "earliest", "oldest"})
+_END_WORDS: Final = frozenset({"end", "latest", "newest"})
+
+
+class Anchor(enum.Enum):
+    START = "start"
+    END = "end"
+    EXACT = "exact"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in every partition: `shift` records after START, before END (negative), or an exact offset or time."""
+
+    anchor: Anchor
+    value: int = 0
+
+
+def parse_duration_ms(text: str) -> int:
+    """`10m`, `1h30m`, `500ms`, `7d` -> milliseconds. ValueError says what is wrong."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|[smhdw])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"'{text}' is not a duration such as 500ms, 90s, 10m, 1h30m or 7d")
+    return int(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+
+
+def parse_timestamp_ms(text: str, now_ms: int) -> int:
+    """Milliseconds since 1970, an ISO-8601 date or time, or a duration back from now such as `-10m`."""
+    if re.fullmatch(r"\d{9,}", text):
+        return int(text) if len(text) > 11 else int(text) * 1000
+    if text.startswith("-"):
+        return now_ms - parse_duration_ms(text[1:])
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is neither milliseconds, nor an ISO-8601 time, nor a duration like -10m") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def parse_position(text: str, now_ms: int) -> Position:
+    """The shared offset grammar. ValueError says what is wrong."""
+    word = text.strip().lower()
+    if word in _START_WORDS:
+        return Position(Anchor.START)
+    if word in _END_WORDS:
+        return Position(Anchor.END)
+    if word.startswith("@"):
+        return Position(Anchor.TIME, parse_timestamp_ms(text.strip()[1:], now_ms))
+    if re.fullmatch(r"\+\d+", word):
+        return Position(Anchor.START, int(word))
+    if re.fullmatch(r"-\d+", word):
+        return Position(Anchor.END, int(word))
+    if word.isdigit():
+        return Position(Anchor.EXACT, int(word))
+    raise ValueError(f"'{text}' is not an offset: use start, end, N, +N, -N or @timestamp")
+
+
+async def list_offsets(
+    cluster: Cluster, wanted: dict[TopicPartition, int], *, read_committed: bool = False
+) -> dict[TopicPartition, tuple[int, int]]:
+    """(offset, timestamp) per partition for a timestamp or one of EARLIEST, LATEST, MAX_TIMESTAMP."""
+
+    async def ask() -> dict[TopicPartition, tuple[int, int]]:
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for leader, partitions in (await cluster.by_leader(wanted)).items():
+            connection = await cluster.broker(leader)
+            request = ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=READ_COMMITTED if read_committed else 0,
+                topics=[
+                    ListOffsetsTopic(
+                        name=topic,
+                        partitions=[
+                            ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
+                            for index, timestamp in rows.items()
+                        ],
+                    )
+                    for topic, rows in group_by_topic({p: wanted[p] for p in partitions}).items()
+                ],
+                timeout_ms=int(cluster.timeout_s * 1000),
+            )
+            response: ListOffsetsResponse = await connection.request(
+                ApiKey.LIST_OFFSETS, request, timeout_s=cluster.timeout_s
+            )
+            for topic_row in response.topics:
+                for row in topic_row.partitions:
+                    partition = TopicPartition(topic_row.name, row.partition_index)
+                    raise_for(row.error_code, subject=str(partition))
+                    found[partition] = (row.offset, row.timestamp)
+        return found
+
+    return await cluster.retrying(sorted({p.topic for p in wanted}), ask)
+
+
+async def resolve(
+    cluster: Cluster, partitions: Iterable[TopicPartition], position: Position, *, read_committed: bool = False
+) -> dict[TopicPartition, int]:
+    """Turn a position into one offset per partition; beyond either end it means that end."""
+    wanted = list(partitions)
+    earliest = await list_offsets(cluster, dict.fromkeys(wanted, EARLIEST))
+    latest = await list_offsets(cluster, dict.fromkeys(wanted, LATEST), read_committed=read_committed)
+    timed: dict[TopicPartition, tuple[int, int]] = {}
+    if position.anchor is Anchor.TIME:
+        timed = await list_offsets(cluster, dict.fromkeys(wanted, position.value), read_committed=read_committed)
+    found = {}
+    for partition in wanted:
+        low, high = earliest[partition][0], latest[partition][0]
+        if position.anchor is Anchor.START:
+            offset = low + position.value
+        elif position.anchor is Anchor.END:
+            offset = high + position.value
+        elif position.anchor is Anchor.TIME:
+            offset = timed[partition][0] if timed[partition][0] >= 0 else high
+        else:
+            found[partition] = position.value
+            continue
+        found[partition] = max(low, min(high, offset))
+    return found
