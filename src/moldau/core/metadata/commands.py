@@ -85,7 +85,7 @@ class DeleteTopicsReply(NamedTuple):
 
 class MorePartitions(NamedTuple):
     name: str
-    count: int
+    partitions: int
     """The new total."""
     assignments: tuple[tuple[int, ...], ...] | None = None
     """Replicas of each added partition."""
@@ -106,7 +106,7 @@ class CreatePartitionsReply(NamedTuple):
 
 
 class AdoptedPartition(NamedTuple):
-    index: int
+    partition: int
     leader_epoch: int
     directory_id: bytes
 
@@ -150,7 +150,8 @@ class AssignDirectoriesReply(NamedTuple):
 
 class ConfigEdit(NamedTuple):
     key: str
-    operation: ConfigOperation
+    operation: int
+    """A `ConfigOperation`; anything else is refused."""
     value: str | None
 
 
@@ -221,7 +222,7 @@ class AllocateProducerIds(NamedTuple):
 
 class ProducerIdBlock(NamedTuple):
     first: int
-    count: int
+    size: int
 
 
 class FeatureUpdate(NamedTuple):

@@ -23,7 +23,7 @@ from moldau.core.metadata.records import (
     TopicCreated,
     TopicRemoved,
 )
-from moldau.model.checks import check
+from moldau.model.checks import InvariantBroken, check
 from moldau.model.ids import collision_key
 
 
@@ -43,7 +43,7 @@ class MetadataDelta:
         self._cluster_id = before.cluster_id
         self._next_producer_id = before.next_producer_id
         self._topics: dict[bytes, tuple[str, list[PartitionImage]]] = {}
-        self._touched: dict[bytes, None] = {}
+        self._names: dict[str, bytes] = {}
         self._brokers: dict[int, BrokerImage] | None = None
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._features: dict[str, int] | None = None
@@ -62,8 +62,8 @@ class MetadataDelta:
         working = self._topics.get(topic_id)
         if working is None:
             known = self.before.topics_by_id.get(topic_id)
-            check(known is not None and topic_id not in self.topics_removed, "record of an unknown topic", topic_id.hex())
-            assert known is not None
+            if known is None or topic_id in self.topics_removed:
+                raise InvariantBroken(f"record of an unknown topic: {topic_id.hex()}")
             working = self._topics[topic_id] = (known.name, list(known.partitions))
         return working
 
@@ -72,8 +72,9 @@ class MetadataDelta:
         check(topic_id not in self.before.topics_by_id and topic_id not in self._topics, "topic id in use", record)
         holder = self.before.topics_by_name.get(name)
         check(holder is None or holder.topic_id in self.topics_removed, "topic name in use", record)
-        check(name not in self.topics_created.values(), "topic name in use", record)
+        check(name not in self._names, "topic name in use", record)
         self._topics[topic_id] = (name, [])
+        self._names[name] = topic_id
         self.topics_created[topic_id] = name
 
     def replay_partition_added(self, record: PartitionAdded) -> None:
@@ -86,14 +87,12 @@ class MetadataDelta:
         _, partitions = self._topic(record.topic_id)
         check(record.partition < len(partitions), "change of an unknown partition", record)
         old = partitions[record.partition]
-        changed = {
-            name: value
-            for name, value in zip(record._fields[4:], record[4:], strict=True)
-            if value is not None
+        changed: dict[str, Any] = {
+            name: value for name, value in zip(record._fields[4:], record[4:], strict=True) if value is not None
         }
         if record.leader is not None:
             changed["leader"] = record.leader
-        check("leader" not in changed or record.new_leader_epoch or record.leader == old.leader, "epoch must rise", record)
+            check(record.new_leader_epoch or record.leader == old.leader, "a new leader needs a new epoch", record)
         partitions[record.partition] = old._replace(
             leader_epoch=old.leader_epoch + record.new_leader_epoch,
             partition_epoch=old.partition_epoch + 1,
@@ -104,6 +103,7 @@ class MetadataDelta:
     def replay_topic_removed(self, record: TopicRemoved) -> None:
         name, partitions = self._topic(record.topic_id)
         del self._topics[record.topic_id]
+        self._names.pop(name, None)
         for index in range(len(partitions)):
             self.partitions_changed.pop((record.topic_id, index), None)
         if self.topics_created.pop(record.topic_id, None) is None:

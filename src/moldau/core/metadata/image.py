@@ -27,7 +27,7 @@ _EMPTY: Final[Mapping[str, str]] = {}
 
 
 class PartitionImage(NamedTuple):
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody calls on a partition
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int
