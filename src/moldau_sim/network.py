@@ -126,8 +126,8 @@ class SimulatedNetwork:
         self._process.check_alive()
         fabric = self._fabric
         await asyncio.sleep(fabric.latency())
-        while fabric.is_cut(self._host, host) or fabric.is_cut(host, self._host):
-            await asyncio.sleep(1.0)  # noqa: ASYNC110 - the handshake is retransmitted until the caller gives up
+        while fabric.is_cut(self._host, host) or fabric.is_cut(host, self._host):  # noqa: ASYNC110
+            await asyncio.sleep(1.0)  # retransmissions of the handshake, until the caller gives up
         listener = fabric.listeners.get((host, port))
         if listener is None or not listener.process.alive:
             raise ConnectionRefusedError(f"{host}:{port} refused the connection (simulated)")

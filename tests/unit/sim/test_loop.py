@@ -61,7 +61,7 @@ def test_polling_without_waiting_is_a_runaway() -> None:
     loop = VirtualLoop(steps_max=1000)
 
     async def main() -> None:
-        while True:
+        while True:  # noqa: ASYNC110 - the very thing that must be noticed
             await asyncio.sleep(0)
 
     with pytest.raises(Runaway):
