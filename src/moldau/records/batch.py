@@ -85,6 +85,8 @@ class BatchHeader:
         self.producer_epoch: i64 = producer_epoch
         self.base_sequence: i64 = base_sequence
         self.record_count: i64 = record_count
+        self.observed_max_timestamp: i64 = max_timestamp
+        """Largest record timestamp that validation found; what the header should say."""
 
     @property
     def last_offset(self) -> i64:
