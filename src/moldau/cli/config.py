@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from moldau.cli.output import FORMAT, print_facts, print_rows
+from moldau.cli.pairs import parse_pairs
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import admin
 from moldau.client.cluster import Cluster
@@ -51,8 +52,6 @@ def get(
 @BOOTSTRAP
 @TIMEOUT
 def set_(kind: str, name: str, pairs: tuple[str, ...], dry_run: bool, bootstrap: str, timeout_s: float) -> None:
-    from moldau.cli.topic import parse_pairs
-
     changes: list[tuple[str, str, str | None]] = [("set", key, value) for key, value in parse_pairs(pairs).items()]
     _alter(kind, name, changes, dry_run, bootstrap, timeout_s)
 

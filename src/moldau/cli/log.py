@@ -11,11 +11,11 @@ import click
 
 from moldau.cli.errors import PlainError
 from moldau.core.log import index
-from moldau.core.log.snapshots import decode_snapshot
+from moldau.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot
 from moldau.model.failures import CorruptBatch
 from moldau.ports import File
 from moldau.records.batch import HEADER_BYTES, BatchHeader, batch_crc_ok, parse_header
-from moldau.records.reader import iterate_records
+from moldau.records.reader import iterate_batch
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 Row = dict[str, Any]
@@ -103,7 +103,7 @@ def _batches(file: File, deep: bool) -> Iterator[Row]:
         data = file.read_at(position, int(header.size_bytes))
         yield _batch_row(position, header, data, next_offset)
         if deep:
-            yield from _records(data)
+            yield from _records(data, header)
         next_offset = header.next_offset
         position += header.size_bytes
 
@@ -133,9 +133,9 @@ def _batch_row(position: int, header: BatchHeader, data: bytes, expected_offset:
     return row
 
 
-def _records(data: bytes) -> Iterator[Row]:
+def _records(data: bytes, header: BatchHeader) -> Iterator[Row]:
     try:
-        for record in iterate_records(data, 0):
+        for record in iterate_batch(data, 0, header):
             yield {
                 "offset": record.offset,
                 "timestamp": record.timestamp,
@@ -157,7 +157,7 @@ def _producers(data: bytes) -> Iterator[Row]:
                 "last_offset": state.last_data_offset,
                 "txn_first_offset": state.txn_first_offset,
             }
-    except CorruptBatch as failure:
+    except CorruptSnapshot as failure:
         yield {"problem": str(failure)}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from moldau.cli.output import FORMAT, human_bytes, print_facts, print_rows
+from moldau.cli.pairs import parse_pairs
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import admin
 from moldau.client.cluster import Cluster, TopicView
@@ -198,17 +199,6 @@ def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float) -> None:
             click.echo(f"deleted {name}")
 
     with_cluster(bootstrap, work, timeout_s=timeout_s)
-
-
-def parse_pairs(pairs: tuple[str, ...]) -> dict[str, str]:
-    """('a=1', 'b=2') -> {'a': '1', 'b': '2'}."""
-    parsed = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key.strip():
-            raise click.BadParameter(f"'{pair}' is not KEY=VALUE")
-        parsed[key.strip()] = value.strip()
-    return parsed
 
 
 def _partitions(view: TopicView) -> str:

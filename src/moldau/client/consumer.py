@@ -12,13 +12,12 @@ from moldau.client.failures import BrokerRefused
 from moldau.model.errors import RETRIABLE, ErrorCode
 from moldau.model.ids import TopicPartition
 from moldau.records.batch import BatchHeader, iterate_headers
-from moldau.records.reader import control_type, iterate_records
+from moldau.records.reader import iterate_batch, read_end_marker
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 # Names instead of topic ids (13+): every Kafka since 2.7 serves it, and nothing newer matters to a plain reader.
 FETCH_VERSION: Final = 12
-ABORT_MARKER: Final = 0
 
 
 @dataclass(slots=True)
@@ -93,7 +92,8 @@ def decode_partition(
     found: list[ConsumedRecord] = []
     for start, header in iterate_headers(data):
         if header.is_control:
-            if control_type(data, start) == ABORT_MARKER:
+            marker = read_end_marker(data, start, header)
+            if marker is not None and marker.aborted:
                 aborting.discard(header.producer_id)
         else:
             while aborted and aborted[0][0] <= header.last_offset:
@@ -119,7 +119,7 @@ def _records_of(
             headers=record.headers,
             log_append_time=stamped,
         )
-        for record in iterate_records(data, start)
+        for record in iterate_batch(data, start, header)
         if record.offset >= position
     ]
 

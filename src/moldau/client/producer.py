@@ -45,10 +45,9 @@ class Delivery:
 
 @dataclass(slots=True)
 class _Open:
-    """The batch a partition is filling."""
+    """The batch a partition is filling; its sequence is known only when it is sent."""
 
-    builder: BatchBuilder
-    count: int = 0
+    records: list[tuple[bytes | None, bytes | None, Headers, int]] = field(default_factory=list)
     size_bytes: int = 0
 
 
@@ -113,15 +112,9 @@ class Producer:
             await self._init_producer_id()
         lane = self._lanes.setdefault(where, _Lane())
         if lane.open is None:
-            lane.open = _Open(BatchBuilder(codec=self._codec))
+            lane.open = _Open()
         batch = lane.open
-        batch.builder.append(
-            timestamp=self._clock.now_ms() if timestamp_ms is None else timestamp_ms,
-            key=key,
-            value=value,
-            headers=list(headers),
-        )
-        batch.count += 1
+        batch.records.append((key, value, headers, self._clock.now_ms() if timestamp_ms is None else timestamp_ms))
         batch.size_bytes += len(key or b"") + len(value or b"") + 24
         if batch.size_bytes >= self._batch_bytes:
             # The next keyless records go to the next partition (KIP-480: sticky, a whole batch at a time).
@@ -142,14 +135,18 @@ class Producer:
             if batch is None:
                 return
             lane.open = None
-            data = batch.builder.build(
+            builder = BatchBuilder(
+                codec=self._codec,
                 producer_id=self._producer_id,
                 producer_epoch=self._producer_epoch,
                 base_sequence=lane.sequence if self._idempotent else -1,
             )
-            lane.sequence = (lane.sequence + batch.count) & 0x7FFFFFFF
-            base_offset = await self._deliver(where, data)
-            self._deliveries.append(Delivery(where, base_offset, batch.count))
+            for key, value, headers, timestamp in batch.records:
+                builder.append(key, value, headers, timestamp)
+            count = len(batch.records)
+            lane.sequence = (lane.sequence + count) & 0x7FFFFFFF
+            base_offset = await self._deliver(where, builder.build())
+            self._deliveries.append(Delivery(where, base_offset, count))
 
     async def _deliver(self, where: TopicPartition, data: bytes) -> int:
         pause_s = 0.05

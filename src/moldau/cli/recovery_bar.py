@@ -1,0 +1,50 @@
+"""Progress of log recovery, for people who watch a terminal; silent when it is quick or nobody watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+SHOW_AFTER_S = 1.0
+
+
+class RecoveryBar:
+    """`update` takes what recovery reports; a bar appears once it has taken a second."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._progress: Any = None
+        self._task: Any = None
+
+    def update(self, done_segments: int, total_segments: int, done_bytes: int, total_bytes: int) -> None:
+        if self._progress is None:
+            if time.monotonic() - self._began < SHOW_AFTER_S or not sys.stderr.isatty():
+                return
+            self._open()
+        self._progress.update(
+            self._task,
+            completed=done_bytes,
+            total=max(total_bytes, 1),
+            description=f"recovering logs, segment {done_segments} of {total_segments}",
+        )
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("  {task.description}"),
+            BarColumn(bar_width=30),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("recovering logs", total=1)
+        self._progress.start()

@@ -1,0 +1,172 @@
+"""`moldau up`: start a broker in the foreground and say where it listens once it does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from moldau import __version__
+from moldau.cli import run_file
+from moldau.cli.errors import PlainError
+from moldau.config.mistakes import SettingsError
+from moldau.config.settings import Settings
+from moldau.config.sources import ConfigFile
+
+DEFAULT_PORTS = (9092, *range(9192, 9202))
+LOOPBACK = "localhost"
+DEFAULT_DATA_DIR = "moldau-data"
+
+
+@click.command(help="Start a broker on this machine.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Where the data lives.  [default: moldau-data]")
+@click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.  [default: localhost:9092]")
+@click.option("--ephemeral", is_flag=True, help="Keep nothing: the data goes when the broker stops.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Settings from a TOML file or Kafka's server.properties.",
+)
+@click.option(
+    "--log-level",
+    default="warning",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="How much the broker tells while it runs.",
+)
+@click.option("--log-format", default="text", show_default=True, type=click.Choice(["text", "json"]))
+def up(
+    data_dir: Path | None,
+    listen: str | None,
+    ephemeral: bool,
+    sets: tuple[str, ...],
+    config_file: Path | None,
+    log_level: str,
+    log_format: str,
+) -> None:
+    began = time.monotonic()
+    from moldau.cli.pairs import parse_pairs
+
+    if ephemeral and data_dir is not None:
+        raise click.UsageError("--ephemeral keeps no data, so --data-dir has no meaning with it.")
+    overrides = parse_pairs(sets)
+    scratch = Path(tempfile.mkdtemp(prefix="moldau-")) if ephemeral else None
+    try:
+        settings = _settings(config_file, overrides, scratch or data_dir, listen)
+        if _already_running(Path(settings.log_dirs[0])):
+            return
+        _serve(settings, began, log_level=log_level, log_format=log_format, ephemeral=ephemeral)
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _settings(
+    config_file: Path | None, overrides: dict[str, str], data_dir: Path | None, listen: str | None
+) -> Settings:
+    """Merge all sources; the command line's own options win, the defaults of `up` lose against every source."""
+    if data_dir is not None:
+        overrides["log.dirs"] = str(data_dir)
+    if listen is not None:
+        overrides["listeners"] = f"PLAINTEXT://{_address(listen)}"
+    file = None if config_file is None else ConfigFile(str(config_file), config_file.read_text())
+    try:
+        settings = Settings.from_sources(file=file, env=os.environ, overrides=overrides)
+        if not settings.is_set("log.dirs") and not settings.is_set("log.dir"):
+            overrides["log.dirs"] = DEFAULT_DATA_DIR
+        if not settings.is_set("listeners"):
+            overrides["listeners"] = f"PLAINTEXT://{LOOPBACK}:{_free_port()}"
+        return Settings.from_sources(file=file, env=os.environ, overrides=overrides)
+    except SettingsError as failure:
+        count = len(failure.mistakes)
+        raise PlainError(
+            "MD-2001",
+            f"the settings have {count} mistake{'s' * (count != 1)}",
+            facts=[
+                row
+                for mistake in failure.mistakes
+                for row in ((mistake.where, mistake.what), *([("", mistake.fix)] if mistake.fix else []))
+            ],
+            fixes=["moldau config explain KEY"],
+        ) from None
+
+
+def _address(listen: str) -> str:
+    host, separator, port = listen.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"'{listen}' is not HOST:PORT", param_hint="--listen")
+    return f"{host or '0.0.0.0'}:{port}"
+
+
+def _free_port() -> int:
+    """9092 when it is free, else the next of a short list, so that a first try never fails."""
+    from moldau.runtime.net import port_is_free
+
+    return next((port for port in DEFAULT_PORTS if port_is_free(LOOPBACK, port)), 0)
+
+
+def _already_running(data_dir: Path) -> bool:
+    running = run_file.read(data_dir)
+    if running is not None:
+        click.echo(f"a broker already serves {data_dir} at {running.bootstrap} (process {running.pid})")
+        click.echo("Stop it with: moldau down" + ("" if str(data_dir) == DEFAULT_DATA_DIR else f" --data-dir {data_dir}"))
+    return running is not None
+
+
+def _serve(settings: Settings, began: float, *, log_level: str, log_format: str, ephemeral: bool) -> None:
+    from moldau.cli.recovery_bar import RecoveryBar
+    from moldau.node.lifecycle import AddressInUse, DirectoryInUse, run
+    from moldau.runtime.logs import configure
+
+    configure(level=log_level, as_json=log_format == "json")
+    data_dir = Path(settings.log_dirs[0])
+    bar = RecoveryBar()
+
+    def ready(bootstrap: str) -> None:
+        bar.close()
+        run_file.write(data_dir, bootstrap)
+        _greet(settings, data_dir, bootstrap, time.monotonic() - began, ephemeral)
+
+    try:
+        run(settings, ready=ready, progress=bar.update)
+    except AddressInUse as failure:
+        raise PlainError(
+            "MD-1002",
+            "the port is in use",
+            facts=[("listen", failure.address), ("why", failure.why)],
+            fixes=["choose another one: moldau up --listen HOST:PORT", "or let moldau choose: leave --listen out"],
+        ) from failure
+    except DirectoryInUse as failure:
+        raise PlainError(
+            "MD-1003",
+            "the data directory is in use",
+            facts=[("data", str(failure.directory)), ("why", failure.why)],
+            fixes=[f"moldau down --data-dir {failure.directory}", "or use another one: moldau up --data-dir DIR"],
+        ) from failure
+    finally:
+        bar.close()
+        run_file.remove(data_dir)
+    click.echo("stopped" + (", nothing kept" if ephemeral else f", data kept in {data_dir}"))
+
+
+def _greet(settings: Settings, data_dir: Path, bootstrap: str, took_s: float, ephemeral: bool) -> None:
+    where = "in memory of this run only" if ephemeral else f"in {data_dir}"
+    click.echo(f"\n  moldau {__version__}   single node, data {where}")
+    click.echo(f"  {click.style('✔', fg='green')} broker   {bootstrap}   ready in {took_s:.2f} s")
+    if not bootstrap.endswith(":9092"):
+        flag = f" -b {bootstrap}"
+        if not settings.is_set("listeners") or LOOPBACK in bootstrap:
+            click.echo("    9092 is not the port here; tools need the address:" + flag)
+    else:
+        flag = ""
+    click.echo(f"\n  Try:   echo hello | moldau produce greetings{flag}")
+    click.echo(f"         moldau consume greetings -o start -e{flag}")
+    click.echo(f"  Stop:  Ctrl-C{'' if ephemeral else ' (data kept)'}\n")
+    sys.stdout.flush()
