@@ -66,7 +66,7 @@ interop: setup
 	@$(PY) -m pytest tests/interop -q -rs
 
 bench: setup
-	@$(PY) bench/run.py
+	@$(PY) -m bench.run
 
 docs: setup
 	@PYTHONPATH=src $(PY) tools/generate_reference.py

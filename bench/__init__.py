@@ -1,0 +1,1 @@
+"""`make bench`: moldau and Apache Kafka side by side on one machine, in one run."""

@@ -1,0 +1,49 @@
+"""Create and delete the benchmark's topics, with the same client and settings for every peer."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from bench.peers.base import Peer
+
+# Deleted files must go at once, or the disk fills with what earlier rounds wrote.
+TOPIC_CONFIG = {"file.delete.delay.ms": "0"}
+READY_SECONDS_MAX = 60.0
+_numbers = itertools.count(1)
+
+
+def create(peer: Peer, prefix: str, partitions: int) -> str:
+    """A new topic with a name no round has used before, once its leaders serve it."""
+    topic = f"{prefix}-{next(_numbers):04d}"
+    admin = _admin(peer)
+    wanted = NewTopic(topic, partitions, 1, config=TOPIC_CONFIG)
+    admin.create_topics([wanted], operation_timeout=60)[topic].result(120)
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while not _is_served(admin, topic, partitions):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{peer.name} does not serve {topic}")
+        time.sleep(0.05)
+    return topic
+
+
+def delete(peer: Peer, topic: str) -> None:
+    admin = _admin(peer)
+    admin.delete_topics([topic], operation_timeout=60)[topic].result(120)
+
+
+def _is_served(admin: AdminClient, topic: str, partitions: int) -> bool:
+    """True when every leader answers for its partition; Metadata may name a leader that does not know it yet."""
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}  # type: ignore[no-untyped-call]
+    try:
+        answers = admin.list_offsets(wanted, request_timeout=10)
+        return all(answer.result().offset >= 0 for answer in answers.values())
+    except KafkaException:
+        return False
+
+
+def _admin(peer: Peer) -> AdminClient:
+    return AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 3})
