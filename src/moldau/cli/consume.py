@@ -17,8 +17,14 @@ from moldau.model.ids import TopicPartition
 
 @click.command(help="Print records of one or more topics.")
 @click.argument("topics", nargs=-1, required=True)
-@click.option("-o", "--offset", "start", default="end", show_default=True, help="start, end, N, +N, -N or @timestamp;"
-    " FROM:UNTIL stops before the second.")
+@click.option(
+    "-o",
+    "--offset",
+    "start",
+    default="end",
+    show_default=True,
+    help="start, end, N, +N, -N or @timestamp; FROM:UNTIL stops before the second.",
+)
 @click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
 @click.option("-n", "--num", "count", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end instead of waiting for more.")
@@ -81,9 +87,9 @@ def consume(
 
 def _positions(text: str) -> tuple[Position, Position | None]:
     """`A` or `A:B`; a timestamp may hold colons itself, so a second part must be a position of its own."""
-    from moldau.runtime.clock import RealClock
+    from moldau.runtime.clock import WallClock
 
-    now_ms = RealClock().now_ms()
+    now_ms = WallClock().now_ms()
     try:
         return parse_position(text, now_ms), None
     except ValueError:

@@ -29,7 +29,7 @@ from moldau.client.consumer import ConsumedRecord, read
 from moldau.client.offsets import Anchor, Position, resolve
 from moldau.client.producer import Producer
 from moldau.model.ids import TopicPartition
-from moldau.runtime.clock import RealClock
+from moldau.runtime.clock import WallClock
 from moldau.runtime.net import RealNetwork
 
 T = TypeVar("T")
@@ -43,7 +43,9 @@ class DemoFailed(click.ClickException):
 
 
 @click.command(help="Show the whole product at work, then clean up.")
-@click.option("-n", "--records", default=50_000, show_default=True, type=click.IntRange(min=1_000), help="How many orders.")
+@click.option(
+    "-n", "--records", default=50_000, show_default=True, type=click.IntRange(min=1_000), help="How many orders."
+)
 @click.option("--keep", is_flag=True, help="Keep the data directory and say where it is.")
 @click.option("--seed", default=7, show_default=True, help="Seed of the generated orders.")
 def demo(records: int, keep: bool, seed: int) -> None:
@@ -99,7 +101,7 @@ class Demo:
 
     async def send_orders(self, cluster: Cluster) -> None:
         begin = time.monotonic()
-        producer = Producer(cluster, RealClock(), codec="zstd")
+        producer = Producer(cluster, WallClock(), codec="zstd")
         with self.progress() as bar:
             task = bar.add_task("sending orders", total=self.count)
             for number in range(self.count):
@@ -145,20 +147,23 @@ class Demo:
         partitions = sorted({TopicPartition(r.topic, r.partition) for r in records})
         found = await resolve(cluster, partitions, Position(Anchor.TIME, middle))
         for partition in partitions:
-            later = [
-                r.offset for r in records if r.partition == partition.partition and r.timestamp_ms >= middle
-            ]
+            later = [r.offset for r in records if r.partition == partition.partition and r.timestamp_ms >= middle]
             expect(not later or found[partition] == min(later), "the offset by time is exact")
         self.done("looked up offsets by timestamp, exact to the record", begin)
 
     def foreign_client(self) -> None:
         try:
-            from confluent_kafka import Consumer, TopicPartition as Assigned
+            from confluent_kafka import Consumer
+            from confluent_kafka import TopicPartition as Assigned
         except ImportError:
-            self.console.print("  [dim]-[/] confluent-kafka is not installed: pip install confluent-kafka, and it just works")
+            self.console.print(
+                "  [dim]-[/] confluent-kafka is not installed: pip install confluent-kafka, and it just works"
+            )
             return
         begin = time.monotonic()
-        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "demo", "enable.auto.commit": False})
+        consumer = Consumer(
+            {"bootstrap.servers": self.broker.bootstrap, "group.id": "demo", "enable.auto.commit": False}
+        )
         consumer.assign([Assigned(ORDERS, index, 0) for index in range(3)])
         seen = 0
         deadline = time.monotonic() + 60

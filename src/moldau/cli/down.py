@@ -16,7 +16,11 @@ from moldau.cli.errors import PlainError
 
 @click.command(help="Stop the broker of a data directory.")
 @click.option(
-    "--data-dir", default="moldau-data", show_default=True, type=click.Path(path_type=Path), help="Whose broker to stop."
+    "--data-dir",
+    default="moldau-data",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Whose broker to stop.",
 )
 @click.option("--wipe", is_flag=True, help="Delete the data afterwards.")
 @click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for a clean stop.")
@@ -45,7 +49,10 @@ def _wait_for_end(running: run_file.Running, timeout_s: float) -> None:
                 "MD-1004",
                 f"the broker did not stop within {timeout_s:g} s",
                 facts=[("process", str(running.pid))],
-                fixes=["wait longer with --timeout", f"or end it at once: kill -9 {running.pid} (acknowledged data is kept)"],
+                fixes=[
+                    "wait longer with --timeout",
+                    f"or end it at once: kill -9 {running.pid} (acknowledged data is kept)",
+                ],
             )
         time.sleep(0.05)
 

@@ -26,7 +26,9 @@ def log() -> None:
     pass
 
 
-@log.command(help="Print batches, index entries, producer snapshots and checkpoints. Exit status 1 if a file is damaged.")
+@log.command(
+    help="Print batches, index entries, producer snapshots and checkpoints. Exit status 1 if a file is damaged."
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 @click.option("-d", "--deep", is_flag=True, help="Print every record of every batch too.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per line.")

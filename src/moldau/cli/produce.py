@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
+from typing import cast
 
 import click
 
@@ -25,7 +27,9 @@ FLUSH_EVERY = 10_000
 @click.option("-Z", "--empty-is-null", is_flag=True, help="Send an empty value (and key) as null: a tombstone.")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 @click.option("--timestamp", "timestamp_ms", type=int, help="Milliseconds since 1970; now by default.")
-@click.option("--no-create", is_flag=True, help="Fail when the topic does not exist, even if the broker creates topics.")
+@click.option(
+    "--no-create", is_flag=True, help="Fail when the topic does not exist, even if the broker creates topics."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what was sent.")
 @BOOTSTRAP
 @TIMEOUT
@@ -52,11 +56,11 @@ def produce(
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
 
     async def work(cluster: Cluster) -> None:
-        from moldau.runtime.clock import RealClock
+        from moldau.runtime.clock import WallClock
 
         await cluster.topic(topic, auto_create=not no_create)
         producer = Producer(
-            cluster, RealClock(), codec=codec, acks=-1 if acks == "all" else int(acks), auto_create=not no_create
+            cluster, WallClock(), codec=codec, acks=-1 if acks == "all" else int(acks), auto_create=not no_create
         )
         deliveries: list[Delivery] = []
         for number, line in enumerate(_records(end), start=1):
@@ -80,8 +84,9 @@ def produce(
 
 def _records(end: bytes) -> Iterator[bytes]:
     """Pieces of standard input between delimiters; the last one needs none."""
+    source = cast(io.BufferedReader, sys.stdin.buffer)
     rest = b""
-    while chunk := sys.stdin.buffer.read1(1 << 20):
+    while chunk := source.read1(1 << 20):
         *whole, rest = (rest + chunk).split(end)
         yield from whole
     if rest:

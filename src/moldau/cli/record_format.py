@@ -1,7 +1,8 @@
 """The percent language that kcat and rpk share, for printing records, and the JSON envelope.
 
 `%t` topic, `%p` partition, `%o` offset, `%k` key, `%v` or `%s` value, `%h` headers, `%T` timestamp in milliseconds,
-`%K` and `%S` (or `%V`) lengths of key and value (-1 for null), `%%` a percent sign; `\\n`, `\\t`, `\\r`, `\\0`, `\\xHH` escapes.
+`%K` and `%S` (or `%V`) lengths of key and value (-1 for null), `%%` a percent sign;
+`\\n`, `\\t`, `\\r`, `\\0`, `\\xHH` escapes.
 """
 
 from __future__ import annotations

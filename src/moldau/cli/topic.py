@@ -158,10 +158,10 @@ def add_partitions(name: str, total: int, dry_run: bool, bootstrap: str, timeout
 def trim(
     name: str, to: str, only: tuple[int, ...], execute: bool, format_: str, bootstrap: str, timeout_s: float
 ) -> None:
-    from moldau.runtime.clock import RealClock
+    from moldau.runtime.clock import WallClock
 
     try:
-        position = parse_position(to, RealClock().now_ms())
+        position = parse_position(to, WallClock().now_ms())
     except ValueError as mistake:
         raise click.BadParameter(str(mistake), param_hint="--offset") from None
 

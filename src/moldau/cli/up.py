@@ -25,7 +25,9 @@ DEFAULT_DATA_DIR = "moldau-data"
 
 @click.command(help="Start a broker on this machine.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Where the data lives.  [default: moldau-data]")
-@click.option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.  [default: localhost:9092]")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.  [default: localhost:9092]"
+)
 @click.option("--ephemeral", is_flag=True, help="Keep nothing: the data goes when the broker stops.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable.")
 @click.option(
@@ -116,7 +118,9 @@ def _already_running(data_dir: Path) -> bool:
     running = run_file.read(data_dir)
     if running is not None:
         click.echo(f"a broker already serves {data_dir} at {running.bootstrap} (process {running.pid})")
-        click.echo("Stop it with: moldau down" + ("" if str(data_dir) == DEFAULT_DATA_DIR else f" --data-dir {data_dir}"))
+        click.echo(
+            "Stop it with: moldau down" + ("" if str(data_dir) == DEFAULT_DATA_DIR else f" --data-dir {data_dir}")
+        )
     return running is not None
 
 

@@ -54,7 +54,7 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
         if part.startswith("[") and part.endswith("]"):
             host, separator, port = part, "", ""
         if not separator:
-            host, port = (part if not host else host), "9092"
+            host, port = host or part, "9092"
         if not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"'{part}' is not HOST:PORT")
         addresses.append((host.strip("[]"), int(port)))
@@ -185,9 +185,7 @@ class Cluster:
                 return await attempt()
             except (BrokerRefused, PeerGone, NoBrokerAnswers) as failure:
                 final = isinstance(failure, BrokerRefused) and failure.code not in RETRIABLE
-                unknown = (
-                    isinstance(failure, BrokerRefused) and failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                )
+                unknown = isinstance(failure, BrokerRefused) and failure.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if final or left == 0 or (unknown and left < tries - 3):
                     raise
             await asyncio.sleep(pause_s)
@@ -203,9 +201,7 @@ class Cluster:
         reasons = []
         for host, port in self._addresses:
             try:
-                return await connect(
-                    self._network, host, port, client_id=self._client_id, timeout_s=self.timeout_s
-                )
+                return await connect(self._network, host, port, client_id=self._client_id, timeout_s=self.timeout_s)
             except (NoBrokerAnswers, AnswerTimedOut) as failure:
                 reasons.append(str(failure))
         raise NoBrokerAnswers(self.bootstrap, "; ".join(reasons))

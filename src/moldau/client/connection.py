@@ -9,8 +9,8 @@ from moldau.client.failures import AnswerTimedOut, NoBrokerAnswers
 from moldau.model.failures import PeerGone, WireError
 from moldau.ports import Network
 from moldau.wire.apis import API_SPECS, ApiKey, decode_response, encode_request
-from moldau.wire.frames import FrameReader
-from moldau.wire.headers import decode_response_header, encode_request_header
+from moldau.wire.frames import FrameSplitter
+from moldau.wire.headers import RequestHeader, decode_response_header, encode_request_header
 from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.primitives import Reader, Writer
 
@@ -35,7 +35,7 @@ class BrokerConnection:
         self.client_id = client_id
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
-        self._frames = FrameReader(frame_bytes_max=RESPONSE_BYTES_MAX)
+        self._frames = FrameSplitter(frame_bytes_max=RESPONSE_BYTES_MAX)
         self._waiting: dict[int, _Waiting] = {}
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
@@ -126,15 +126,16 @@ class BrokerConnection:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _send_now(
-        self, key: ApiKey, version: int, message: Any, expect_reply: bool
-    ) -> asyncio.Future[Any] | None:
+    def _send_now(self, key: ApiKey, version: int, message: Any, expect_reply: bool) -> asyncio.Future[Any] | None:
         if not self.is_open or self._transport is None:
             raise PeerGone(f"the connection to {self.address} is closed")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         writer = Writer()
         mark = writer.begin_frame()
-        encode_request_header(writer, key, version, self._correlation_id, self.client_id)
+        header = RequestHeader(
+            api_key=int(key), api_version=version, correlation_id=self._correlation_id, client_id=self.client_id
+        )
+        encode_request_header(header, writer)
         encode_request(key, version, message, writer)
         writer.end_frame(mark)
         reply: asyncio.Future[Any] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ async def read(
     wait_ms: int = 500,
     size_bytes_max: int = 50 << 20,
     partition_bytes_max: int = 1 << 20,
-) -> AsyncIterator[list[ConsumedRecord]]:
+) -> AsyncGenerator[list[ConsumedRecord], None]:
     """Yield records in lists, forever or until every partition has reached its end offset (exclusive)."""
     positions = dict(starts)
     if ends is not None:

@@ -1,0 +1,169 @@
+"""`moldau doctor`: look at the environment, the system, the settings and a running cluster, and say what to mend.
+
+Exit status 0 when all is well, 1 when there are warnings, 2 when there are errors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import click
+
+from moldau.cli import run_file
+from moldau.cli.session import BOOTSTRAP
+from moldau.cli.up import DEFAULT_DATA_DIR
+
+OK: Final = "ok"
+WARNING: Final = "warning"
+ERROR: Final = "error"
+MARKS: Final = {OK: ("✔", "green"), WARNING: ("!", "yellow"), ERROR: ("✘", "red")}
+OPEN_FILES_WANTED: Final = 4096
+FREE_SHARE_WANTED: Final = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    area: str
+    state: str
+    text: str
+    fix: str = ""
+
+
+@click.command(help="Check this machine, the settings and a running cluster.")
+@click.option("--data-dir", default=DEFAULT_DATA_DIR, show_default=True, type=click.Path(path_type=Path))
+@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@BOOTSTRAP
+def doctor(data_dir: Path, config_file: Path | None, as_json: bool, bootstrap: str) -> None:
+    running = run_file.read(data_dir)
+    findings = [
+        *check_environment(),
+        *check_system(data_dir),
+        *check_settings(config_file),
+        *check_cluster(running.bootstrap if running is not None and _is_default(bootstrap) else bootstrap),
+    ]
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        _print(findings)
+    states = {finding.state for finding in findings}
+    raise SystemExit(2 if ERROR in states else 1 if WARNING in states else 0)
+
+
+def check_environment() -> Iterator[Finding]:
+    from moldau.cli.version import hot_path_is_compiled
+
+    area = "environment"
+    yield Finding(area, OK, f"Python {platform.python_version()}")
+    if hot_path_is_compiled():
+        yield Finding(area, OK, "hot modules compiled")
+    else:
+        fix = "install a C compiler, then: pip install --force-reinstall --no-binary moldau moldau"
+        yield Finding(area, WARNING, "hot modules run uncompiled, about five times slower", fix)
+    if find_spec("uvloop") is None and sys.platform != "win32":
+        yield Finding(area, WARNING, "uvloop is missing", 'pip install "moldau[fast]"')
+    else:
+        yield Finding(area, OK, "uvloop")
+
+
+def check_system(data_dir: Path) -> Iterator[Finding]:
+    area = "system"
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < OPEN_FILES_WANTED:
+        yield Finding(area, WARNING, f"only {soft} open files allowed (hard limit {hard})", "ulimit -n 65536")
+    else:
+        yield Finding(area, OK, f"open files {soft}")
+    place = data_dir if data_dir.exists() else Path.cwd()
+    usage = shutil.disk_usage(place)
+    share = usage.free / usage.total
+    text = f"{share:.0%} of the disk free under {place} ({usage.free / 2**30:,.1f} GiB)"
+    if share < FREE_SHARE_WANTED:
+        yield Finding(area, WARNING, text, "free some space, or lower retention: moldau config explain retention.ms")
+    else:
+        yield Finding(area, OK, text)
+    if data_dir.exists() and not os.access(data_dir, os.W_OK):
+        yield Finding(area, ERROR, f"{data_dir} is not writable", "chown it to you, or use another --data-dir")
+
+
+def check_settings(config_file: Path | None) -> Iterator[Finding]:
+    from moldau.config.mistakes import SettingsError
+    from moldau.config.settings import Settings
+    from moldau.config.sources import ConfigFile
+    from moldau.runtime.net import resolves
+
+    area = "settings"
+    file = None if config_file is None else ConfigFile(str(config_file), config_file.read_text())
+    try:
+        settings = Settings.from_sources(file=file, env=os.environ)
+    except SettingsError as failure:
+        for mistake in failure.mistakes:
+            yield Finding(area, ERROR, f"{mistake.where}: {mistake.what}", mistake.fix)
+        return
+    yield Finding(area, OK, f"{config_file or 'defaults and environment'}: no mistakes")
+    for listener in settings.advertised_listeners():
+        if not resolves(listener.host):
+            text = f"advertised host '{listener.host}' does not resolve here, so clients here cannot connect back"
+            yield Finding(area, ERROR, text, "remove advertised.listeners to advertise the dialled address")
+
+
+def check_cluster(bootstrap: str) -> Iterator[Finding]:
+    from moldau.cli.errors import PlainError
+    from moldau.cli.session import with_cluster
+    from moldau.client.cluster import Cluster
+
+    area = "cluster"
+
+    async def look(cluster: Cluster) -> list[Finding]:
+        await cluster.refresh(None)
+        count = len(cluster.brokers)
+        found = [
+            Finding(area, OK, f"{count} broker{'s' * (count != 1)} at {bootstrap}, controller {cluster.controller_id}")
+        ]
+        views = list(cluster.topics.items())
+        leaderless = [f"{name}-{p.index}" for name, view in views for p in view.partitions if p.leader < 0]
+        lagging = [f"{name}-{p.index}" for name, view in views for p in view.partitions if len(p.isr) < len(p.replicas)]
+        single = [name for name, view in views if view.partitions and len(view.partitions[0].replicas) == 1]
+        found.append(_count(area, leaderless, ERROR, "partitions without a leader", "every partition has a leader"))
+        found.append(_count(area, lagging, WARNING, "partitions with replicas out of sync", "all replicas in sync"))
+        if count > 1 and single:
+            found.append(_count(area, single, WARNING, "topics with a single replica", ""))
+        return found
+
+    try:
+        yield from with_cluster(bootstrap, look, timeout_s=3)
+    except PlainError as failure:
+        yield Finding(area, WARNING, f"{failure.message} at {bootstrap}", "moldau up")
+
+
+def _count(area: str, names: list[str], state: str, problem: str, fine: str) -> Finding:
+    if not names:
+        return Finding(area, OK, fine)
+    return Finding(area, state, f"{len(names)} {problem}: {', '.join(names[:5])}{' ...' * (len(names) > 5)}")
+
+
+def _is_default(bootstrap: str) -> bool:
+    return bootstrap == "localhost:9092"
+
+
+def _print(findings: list[Finding]) -> None:
+    area = ""
+    for finding in findings:
+        label = finding.area if finding.area != area else ""
+        area = finding.area
+        mark, colour = MARKS[finding.state]
+        click.echo(f"  {label:<13}{click.style(mark, fg=colour)} {finding.text}")
+        if finding.fix:
+            click.echo(f"  {'':<13}  fix: {finding.fix}")
+    errors = sum(finding.state == ERROR for finding in findings)
+    warnings = sum(finding.state == WARNING for finding in findings)
+    click.echo(f"  {errors} errors, {warnings} warnings.")
