@@ -1,0 +1,380 @@
+"""The real disk.
+
+Views of at least 64 KiB are slices of memory maps, smaller ones are copies. Maps are windows of a few MiB, and only
+a few windows are kept, because mapped pages count towards resident memory and a consumer that reads a terabyte must
+not make the broker look a terabyte large. A view keeps its map alive by reference, so it survives closing and
+removing the file. It would not survive truncation (touching a page beyond the end of a file is SIGBUS), so a file
+with live views beyond the cut is not truncated but replaced by a shortened copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import mmap
+import os
+import shutil
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NoReturn, TypeVar
+
+from moldau.model.failures import DiskFailed, DiskFull
+from moldau.ports import Buffer, DiskSpace, File
+from moldau.runtime.file_lock import lock_file
+
+T = TypeVar("T")
+
+MAPPED_VIEW_BYTES_MIN: Final = 64 * 1024
+WINDOW_BYTES: Final = 4 * 1024 * 1024
+WINDOWS_MAX: Final = 16
+"""Windows kept for reuse over all files: 64 MiB of resident memory at most, beyond what live views pin."""
+
+WRITE_PARTS_MAX: Final = 512
+"""Parts per writev; Linux takes at most 1024."""
+
+OFF_LOOP_THREADS: Final = 4
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def fail(error: OSError, what: str) -> NoReturn:
+    """Turn the system's error into ours. A missing path stays FileNotFoundError."""
+    if isinstance(error, FileNotFoundError):
+        raise error
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        raise DiskFull(f"{what}: {reason}") from error
+    raise DiskFailed(f"{what}: {reason}") from error
+
+
+class _Window:
+    """One memory map of a part of a file."""
+
+    __slots__ = ("__weakref__", "end", "map", "start", "view")
+
+    def __init__(self, fd: int, start: int, size_bytes: int) -> None:
+        self.map = mmap.mmap(fd, size_bytes, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
+        self.start = start
+        self.end = start + size_bytes
+        self.view = memoryview(self.map)
+
+
+class _Windows:
+    """The windows kept for reuse, least recently used first. Locked because the cleaner reads in threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, tuple[RealFile, _Window]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, file: RealFile, window: _Window) -> None:
+        with self._lock:
+            self._kept[id(window)] = (file, window)
+            while len(self._kept) > WINDOWS_MAX:
+                _, (other, oldest) = self._kept.popitem(last=False)
+                other.forget(oldest)
+
+    def touch(self, window: _Window) -> None:
+        with self._lock:
+            if id(window) in self._kept:
+                self._kept.move_to_end(id(window))
+
+    def drop_all_of(self, file: RealFile) -> None:
+        with self._lock:
+            for key in [key for key, (owner, _) in self._kept.items() if owner is file]:
+                self._kept.pop(key)
+
+
+class RealFile:
+    """One open file; the file position of the descriptor always stands at the end."""
+
+    def __init__(self, path: str, fd: int, windows: _Windows) -> None:
+        self.path = path
+        self._fd = fd
+        self._size = os.lseek(fd, 0, os.SEEK_END)
+        self._windows = windows
+        self._mine: list[_Window] = []
+        self._maps: list[weakref.ref[mmap.mmap]] = []
+        self._map_ends: list[int] = []
+        self._guard = threading.Lock()
+        self._syncs_under_way = 0
+        self._closed = False
+
+    def size_bytes(self) -> int:
+        return self._size
+
+    def append(self, data: Buffer) -> None:
+        size = len(data)
+        try:
+            written = os.write(self._fd, data)
+            self._size += written
+            if written != size:
+                self._append_rest(memoryview(data)[written:])
+        except OSError as error:
+            fail(error, f"cannot write {self.path}")
+
+    def _append_rest(self, rest: memoryview) -> None:
+        while rest:
+            written = os.write(self._fd, rest)
+            self._size += written
+            rest = rest[written:]
+
+    def append_many(self, parts: Sequence[Buffer]) -> None:
+        for start in range(0, len(parts), WRITE_PARTS_MAX):
+            self._append_parts(parts[start : start + WRITE_PARTS_MAX])
+
+    def _append_parts(self, parts: Sequence[Buffer]) -> None:
+        total = sum(map(len, parts))
+        try:
+            written = os.writev(self._fd, parts)
+            self._size += written
+            if written != total:
+                self._append_rest(memoryview(b"".join(parts))[written:])
+        except OSError as error:
+            fail(error, f"cannot write {self.path}")
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                written = os.pwrite(self._fd, rest, position)
+                position += written
+                rest = rest[written:]
+            if position > self._size:
+                self._size = os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError as error:
+            fail(error, f"cannot write {self.path}")
+
+    def read_at(self, position: int, size_bytes: int) -> bytes:
+        # Lengths come from the disk and may be nonsense after a crash: never allocate beyond the file.
+        wanted = min(size_bytes, self._size - position)
+        if wanted <= 0:
+            return b""
+        try:
+            data = os.pread(self._fd, wanted, position)
+            if len(data) == wanted:
+                return data
+            return self._read_rest(data, position, wanted)
+        except OSError as error:
+            fail(error, f"cannot read {self.path}")
+
+    def _read_rest(self, data: bytes, position: int, wanted: int) -> bytes:
+        """Linux returns at most 2 GiB per call, and short reads are legal anywhere."""
+        parts = [data]
+        have = len(data)
+        while have < wanted and parts[-1]:
+            parts.append(os.pread(self._fd, wanted - have, position + have))
+            have += len(parts[-1])
+        return b"".join(parts)
+
+    def view(self, position: int, size_bytes: int) -> Buffer:
+        size_bytes = min(size_bytes, self._size - position)
+        if size_bytes < MAPPED_VIEW_BYTES_MIN:
+            return self.read_at(position, size_bytes)
+        end = position + size_bytes
+        for window in self._mine:
+            if window.start <= position and end <= window.end:
+                return window.view[position - window.start : end - window.start]
+        window = self._map(position, size_bytes)
+        return window.view[position - window.start : end - window.start]
+
+    def _map(self, position: int, size_bytes: int) -> _Window:
+        start = position - position % mmap.ALLOCATIONGRANULARITY
+        end = min(self._size, max(start + WINDOW_BYTES, position + size_bytes))
+        try:
+            window = _Window(self._fd, start, end - start)
+        except (OSError, ValueError) as error:
+            raise DiskFailed(f"cannot map {self.path}: {error}") from error
+        with self._guard:
+            self._mine.insert(0, window)
+            live = [(ref, end) for ref, end in zip(self._maps, self._map_ends, strict=True) if ref() is not None]
+            self._maps = [ref for ref, _ in live] + [weakref.ref(window.map)]
+            self._map_ends = [end for _, end in live] + [window.end]
+        self._windows.keep(self, window)
+        return window
+
+    def forget(self, window: _Window) -> None:
+        """Stop reusing a window; live views keep its pages."""
+        with self._guard:
+            self._mine = [mine for mine in self._mine if mine is not window]
+
+    def _forget_all(self) -> None:
+        self._windows.drop_all_of(self)
+        with self._guard:
+            self._mine = []
+
+    def truncate(self, size_bytes: int) -> None:
+        if size_bytes == self._size:
+            return
+        try:
+            self._forget_all()
+            if size_bytes < self._size and self._viewed_beyond(size_bytes):
+                self._replace_by_copy(size_bytes)
+            else:
+                os.ftruncate(self._fd, size_bytes)
+            self._size = os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError as error:
+            fail(error, f"cannot truncate {self.path}")
+
+    def _viewed_beyond(self, size_bytes: int) -> bool:
+        pairs = zip(self._maps, self._map_ends, strict=True)
+        return any(end > size_bytes and ref() is not None for ref, end in pairs)
+
+    def _replace_by_copy(self, size_bytes: int) -> None:
+        """Live views keep the old inode; the path gets a shortened copy. Kafka ignores and we remove `.tmp` files."""
+        copy_path = self.path + ".tmp"
+        fd = os.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        position = 0
+        while position < size_bytes:
+            chunk = os.pread(self._fd, min(1 << 20, size_bytes - position), position)
+            if not chunk:
+                break
+            os.write(fd, chunk)
+            position += len(chunk)
+        os.fdatasync(fd)
+        os.rename(copy_path, self.path)
+        old, self._fd = self._fd, fd
+        os.close(old)
+        self._maps, self._map_ends = [], []
+
+    def sync(self) -> None:
+        with self._guard:
+            if self._closed:
+                return
+            self._syncs_under_way += 1
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            raise DiskFailed(f"cannot sync {self.path}: {error.strerror}") from error
+        finally:
+            with self._guard:
+                self._syncs_under_way -= 1
+                close_now = self._closed and self._syncs_under_way == 0
+            if close_now:
+                os.close(self._fd)
+
+    def close(self) -> None:
+        """Close now, or when the last sync in another thread returns: its descriptor must not be reused under it."""
+        self._forget_all()
+        with self._guard:
+            if self._closed:
+                return
+            self._closed = True
+            close_now = self._syncs_under_way == 0
+        if close_now:
+            os.close(self._fd)
+
+
+class RealDisk:
+    """The file system of this machine."""
+
+    def __init__(self, *, threads: int = OFF_LOOP_THREADS) -> None:
+        self._windows = _Windows()
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        try:
+            return RealFile(path, os.open(path, flags, 0o644), self._windows)
+        except OSError as error:
+            fail(error, f"cannot open {path}")
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def list(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except OSError as error:
+            fail(error, f"cannot list {path}")
+
+    def size_bytes(self, path: str) -> int:
+        try:
+            return os.stat(path).st_size
+        except OSError as error:
+            fail(error, f"cannot stat {path}")
+
+    def modified_ms(self, path: str) -> int:
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000
+        except OSError as error:
+            fail(error, f"cannot stat {path}")
+
+    def make_dirs(self, path: str) -> None:
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            fail(error, f"cannot create directory {path}")
+
+    def rename(self, old: str, new: str) -> None:
+        try:
+            os.rename(old, new)
+        except OSError as error:
+            fail(error, f"cannot rename {old} to {new}")
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except OSError as error:
+            fail(error, f"cannot remove {path}")
+
+    def remove_tree(self, path: str) -> None:
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            fail(error, f"cannot remove directory {path}")
+
+    def read(self, path: str) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            fail(error, f"cannot read {path}")
+
+    def replace(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(temporary, path)
+        except OSError as error:
+            fail(error, f"cannot write {path}")
+        self.sync_dir(os.path.dirname(path) or ".")
+
+    def sync_dir(self, path: str) -> None:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            fail(error, f"cannot sync directory {path}")
+
+    def space(self, path: str) -> DiskSpace:
+        try:
+            stat = os.statvfs(path)
+        except OSError as error:
+            fail(error, f"cannot measure {path}")
+        return DiskSpace(stat.f_frsize * stat.f_blocks, stat.f_frsize * stat.f_bavail)
+
+    def lock(self, path: str) -> Callable[[], None]:
+        return lock_file(path)
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="moldau-disk")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def close(self) -> None:
+        """Let the threads end; work already handed over finishes first."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
