@@ -1,0 +1,54 @@
+"""Producer ids and transactions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.model.options import (
+    ACTS,
+    BOOLEAN,
+    CLUSTER_WIDE,
+    HIGH,
+    INT,
+    LOW,
+    NOT_YET,
+    READ_ONLY,
+    SHORT,
+    Option,
+)
+
+# fmt: off
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option("producer.id.expiration.ms", INT, 86_400_000, LOW, CLUSTER_WIDE, ACTS,
+           "How long a silent producer's sequence numbers are remembered per partition.", low=1),
+    Option("producer.id.expiration.check.interval.ms", INT, 600_000, LOW, READ_ONLY, ACTS,
+           "How often forgotten producers are swept out.", low=1, internal=True),
+    Option("transactional.id.expiration.ms", INT, 604_800_000, HIGH, READ_ONLY, NOT_YET,
+           "How long a transactional id without activity is remembered.", low=1),
+    Option("transaction.max.timeout.ms", INT, 900_000, HIGH, READ_ONLY, NOT_YET,
+           "The longest transaction timeout a producer may ask for.", low=1),
+    Option("transaction.partition.verification.enable", BOOLEAN, True, LOW, CLUSTER_WIDE, NOT_YET,
+           "Whether each partition checks with the coordinator that a transaction is open before the first write "
+           "(KIP-890)."),
+    Option("transaction.two.phase.commit.enable", BOOLEAN, False, LOW, READ_ONLY, NOT_YET,
+           "Whether producers may take part in an outside two-phase commit (KIP-939)."),
+    Option("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, LOW, READ_ONLY, NOT_YET,
+           "How often transactions past their timeout are looked for and aborted.", low=1),
+    Option("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, LOW, READ_ONLY, NOT_YET,
+           "How often expired transactional ids are removed.", low=1),
+    Option("transaction.state.log.num.partitions", INT, 50, HIGH, READ_ONLY, NOT_YET,
+           "Partitions of the transaction log; not to be changed once it exists.", low=1),
+    Option("transaction.state.log.replication.factor", SHORT, 3, HIGH, READ_ONLY, NOT_YET,
+           "Replicas of the transaction log. moldau uses fewer while the cluster has fewer brokers.", low=1),
+    Option("transaction.state.log.min.isr", INT, 2, HIGH, READ_ONLY, NOT_YET,
+           "In-sync replicas the transaction log needs. moldau uses fewer while the cluster has fewer brokers.", low=1),
+    Option("transaction.state.log.segment.bytes", INT, 104_857_600, HIGH, READ_ONLY, NOT_YET,
+           "Segment size of the transaction log; small, so that it compacts and loads quickly.", low=1),
+    Option("transaction.state.log.load.buffer.size", INT, 5_242_880, HIGH, READ_ONLY, NOT_YET,
+           "Bytes read at a time while loading transaction state.", low=1),
+    Option("add.partitions.to.txn.retry.backoff.ms", INT, 20, HIGH, READ_ONLY, NOT_YET,
+           "First pause when adding partitions to a transaction meets one that is still finishing.", low=1),
+    Option("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, HIGH, READ_ONLY, NOT_YET,
+           "Longest total wait of that retry.", low=0),
+)
+# fmt: on
