@@ -1,0 +1,24 @@
+"""A wall clock that a test can move forward."""
+
+from __future__ import annotations
+
+from moldau.client.offsets import parse_duration_ms
+from moldau.ports import Clock
+
+
+class AdjustableClock:
+    """Runs with the real clock, plus whatever it was advanced by. Never goes back."""
+
+    def __init__(self, real: Clock) -> None:
+        self._real = real
+        self._ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return self._real.now_ms() + self._ahead_ms
+
+    def advance(self, by: str | int) -> None:
+        """Move forward by a duration such as "7d", "1h30m", or by milliseconds."""
+        step_ms = parse_duration_ms(by) if isinstance(by, str) else by
+        if step_ms < 0:
+            raise ValueError("time moves only forward")
+        self._ahead_ms += step_ms

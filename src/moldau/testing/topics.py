@@ -1,0 +1,91 @@
+"""A topic in a test: plain values in, plain values out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from contextlib import aclosing
+from typing import Any
+
+from moldau.client.cluster import Cluster
+from moldau.client.consumer import ConsumedRecord, read
+from moldau.client.offsets import Anchor, Position, resolve
+from moldau.client.producer import Producer
+from moldau.model.ids import TopicPartition
+from moldau.testing.broker import InProcessBroker
+
+
+class NotEnoughRecords(AssertionError):
+    """Fewer records than the test asked for arrived in time."""
+
+
+class Topic:
+    """Values may be bytes, str, None, or anything JSON can hold."""
+
+    def __init__(self, broker: InProcessBroker, name: str) -> None:
+        self.name = name
+        self._broker = broker
+
+    def produce(self, values: Iterable[Any], *, key: str | bytes | None = None, partition: int | None = None) -> None:
+        """Write the values in order and wait until all are acknowledged."""
+        rows = [to_bytes(value) for value in values]
+        raw_key = key.encode() if isinstance(key, str) else key
+
+        async def work(cluster: Cluster) -> None:
+            producer = Producer(cluster, self._broker.clock)
+            for row in rows:
+                await producer.send(self.name, row, key=raw_key, partition=partition)
+            await producer.flush()
+
+        self._broker.with_cluster(work)
+
+    def read(self, count: int, *, timeout: float = 5.0) -> list[Any]:
+        """The first `count` values by time of arrival, waiting for them; `NotEnoughRecords` if they do not come."""
+        return [from_bytes(record.value) for record in self.read_records(count, timeout=timeout)]
+
+    def read_records(self, count: int, *, timeout: float = 5.0) -> list[ConsumedRecord]:
+        """Like `read`, with keys, headers, partitions, offsets and timestamps."""
+
+        async def work(cluster: Cluster) -> list[ConsumedRecord]:
+            view = await cluster.topic(self.name, auto_create=True)
+            partitions = [TopicPartition(self.name, p.index) for p in view.partitions]
+            starts = await resolve(cluster, partitions, Position(Anchor.START))
+            found: list[ConsumedRecord] = []
+            deadline = time.monotonic() + timeout
+            async with aclosing(read(cluster, starts, wait_ms=50)) as batches:
+                ends = await resolve(cluster, partitions, Position(Anchor.END))
+                while len(found) < count and time.monotonic() < deadline:
+                    if starts == ends:
+                        ends = await resolve(cluster, partitions, Position(Anchor.END))
+                        continue
+                    records = await anext(batches)
+                    found += records
+                    last = records[-1]
+                    starts[TopicPartition(self.name, last.partition)] = last.offset + 1
+            return found
+
+        found: list[ConsumedRecord] = self._broker.with_cluster(work)
+        if len(found) < count:
+            raise NotEnoughRecords(f"{self.name}: wanted {count} records, {len(found)} came within {timeout:g} s")
+        return sorted(found, key=lambda record: record.timestamp_ms)[:count]
+
+
+def to_bytes(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def from_bytes(value: bytes | None) -> Any:
+    """JSON where it is JSON, else text where it is text, else bytes."""
+    if value is None:
+        return None
+    try:
+        return json.loads(value)
+    except ValueError:
+        pass
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
