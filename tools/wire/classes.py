@@ -82,14 +82,15 @@ def describe(layout: Layout) -> str:
 def slots_lines(layout: Layout) -> Iterator[str]:
     names = [f'"{item.snake}"' for item in layout.fields]
     inside = ", ".join(names) + ("," if len(names) == 1 else "")
-    line = f"    __slots__ = ({inside})"
+    line = f"    FIELDS: ClassVar[tuple[str, ...]] = ({inside})"
     if len(line) <= 120:
         yield line
-        return
-    yield "    __slots__ = ("
-    for name in names:
-        yield f"        {name},"
-    yield "    )"
+    else:
+        yield "    FIELDS: ClassVar[tuple[str, ...]] = ("
+        for name in names:
+            yield f"        {name},"
+        yield "    )"
+    yield "    __slots__ = FIELDS"
 
 
 def argument(item: Field, layouts: MessageLayouts) -> str:

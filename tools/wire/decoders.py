@@ -46,11 +46,9 @@ def _field_lines(item: Field, inside: Versions, layout: Layout, layouts: Message
         call = f"_decode_{snake_case(layouts.class_names[item.type])}(reader, version)"
         if (item.nullable & inside) and not item.nullable.covers(inside):
             raise ValueError(f"{layout.class_name}.{item.name}: a struct nullable in some versions only")
-        yield (
-            f"{indent}{target} = {call} if reader.i8() >= 0 else None"
-            if item.nullable
-            else f"{indent}{target} = {call}"
-        )
+        value = f"{call} if reader.i8() >= 0 else None" if item.nullable else call
+        line = f"{indent}{target} = {value}"
+        yield from [line] if len(line) <= 120 else [f"{indent}{target} = (", f"{indent}    {value}", f"{indent})"]
     else:
         yield from _chain(target, inside, segments(item, inside, layout.flexible), indent, item, layouts)
 

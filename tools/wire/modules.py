@@ -41,8 +41,8 @@ def _top_lines(messages: list[Message], text: str) -> list[str]:
     names = " and ".join(message.name for message in messages)
     lines = [f'"""{names}.', "", NOTE, '"""', "", "from __future__ import annotations", ""]
     natives = [name for name in ("i16", "i32", "i64") if re.search(rf"\b{name}\b(?!\()", text)]
-    if messages[0].kind == "coordinator-key":
-        lines += ["from typing import Final", ""]
+    typing = "ClassVar, Final" if messages[0].kind == "coordinator-key" else "ClassVar"
+    lines += [f"from typing import {typing}", ""]
     lines += [f"from mypy_extensions import {', '.join(natives)}", ""] if natives else []
     lines.append("from moldau.wire.message import Message")
     used = [name for name in PRIMITIVE_NAMES if re.search(rf"\b{name}\b", text)]

@@ -132,7 +132,8 @@ class Reader:
         return read_i16_be(self.window, position - self.base)
 
     def u16(self) -> I32:
-        return I32(self.i16()) & 0xFFFF
+        value: int = self.i16()
+        return value & 0xFFFF
 
     def i32(self) -> I32:
         position = self.position
@@ -142,7 +143,8 @@ class Reader:
         return read_i32_be(self.window, position - self.base)
 
     def u32(self) -> I64:
-        return I64(self.i32()) & 0xFFFFFFFF
+        value: int = self.i32()
+        return value & 0xFFFFFFFF
 
     def i64(self) -> I64:
         position = self.position
@@ -193,7 +195,8 @@ class Reader:
     def varint(self) -> I32:
         """A zigzag signed 32-bit varint."""
         raw = self.uvarint()
-        return I32((raw >> 1) ^ -(raw & 1))
+        value: int = (raw >> 1) ^ -(raw & 1)
+        return value
 
     def varlong(self) -> I64:
         """A zigzag signed 64-bit varint."""
@@ -223,13 +226,13 @@ class Reader:
             return raw.decode("utf-8", "replace")
 
     def string(self) -> str:
-        size = I64(self.i16())
+        size: int = self.i16()
         if size < 0:
             raise WireError("null where a string is required")
         return self._text(size)
 
     def nullable_string(self) -> str | None:
-        size = I64(self.i16())
+        size: int = self.i16()
         if size < 0:
             return None
         return self._text(size)
@@ -263,13 +266,13 @@ class Reader:
         return bytes(source[position : position + size])
 
     def bytes_(self) -> bytes:
-        size = I64(self.i32())
+        size: int = self.i32()
         if size < 0:
             raise WireError("null where bytes are required")
         return self.take(size)
 
     def nullable_bytes(self) -> bytes | None:
-        size = I64(self.i32())
+        size: int = self.i32()
         if size < 0:
             return None
         return self.take(size)
@@ -296,7 +299,7 @@ class Reader:
 
     def records(self) -> bytes | memoryview | None:
         """A record payload: a small copy from a small frame, a view of the pooled buffer from a big one."""
-        size = I64(self.i32())
+        size: int = self.i32()
         if size < 0:
             return None
         return self._payload(size)
@@ -315,14 +318,14 @@ class Reader:
         return count
 
     def array_length(self, minimum_element_bytes: I64) -> I64:
-        count = I64(self.i32())
+        count: int = self.i32()
         if count < 0:
             raise WireError("null where an array is required")
         return self._bounded(count, minimum_element_bytes)
 
     def nullable_array_length(self, minimum_element_bytes: I64) -> I64:
         """Like `array_length`, with -1 for null."""
-        count = I64(self.i32())
+        count: int = self.i32()
         if count < 0:
             return -1
         return self._bounded(count, minimum_element_bytes)
@@ -451,7 +454,8 @@ class Writer:
     # Fixed size
 
     def i8(self, value: I16) -> None:
-        self.out.append(U8(value & 255))
+        byte: int = value & 255
+        self.out.append(byte)
 
     def boolean(self, value: bool) -> None:
         self.out.append(1 if value else 0)
@@ -461,14 +465,16 @@ class Writer:
 
     def u16(self, value: I32) -> None:
         out = self.out
-        out.append(U8((value >> 8) & 255))
-        out.append(U8(value & 255))
+        wide: int = value
+        out.append((wide >> 8) & 255)
+        out.append(wide & 255)
 
     def i32(self, value: I32) -> None:
         write_i32_be(self.out, value)
 
     def u32(self, value: I64) -> None:
-        write_i32_be(self.out, I32(value if value < 0x80000000 else value - 0x100000000))
+        signed: int = value if value < 0x80000000 else value - 0x100000000
+        write_i32_be(self.out, signed)
 
     def i64(self, value: I64) -> None:
         write_i64_be(self.out, value)
@@ -485,34 +491,40 @@ class Writer:
 
     def uvarint(self, value: I64) -> None:
         out = self.out
+        byte: int  # `append` of an `int` is one C call, of an `i64` a method call by name
         while value > 127:
-            out.append(U8((value & 127) | 128))
+            byte = (value & 127) | 128
+            out.append(byte)
             value >>= 7
-        out.append(U8(value))
+        byte = value
+        out.append(byte)
 
     def varint(self, value: I32) -> None:
-        wide = I64(value)
+        wide: int = value
         self.uvarint(((wide << 1) ^ (wide >> 31)) & 0xFFFFFFFF)
 
     def varlong(self, value: I64) -> None:
         out = self.out
         low: I64 = ((value & 0x3F) << 1) ^ (127 if value < 0 else 0)
         rest: I64 = (value >> 6) ^ (value >> 63)
+        byte: int
         while rest > 0:
-            out.append(U8((low & 127) | 128))
+            byte = (low & 127) | 128
+            out.append(byte)
             low = rest & 127
             rest >>= 7
-        out.append(U8(low & 127))
+        byte = low & 127
+        out.append(byte)
 
     # Strings
 
     def string(self, value: str) -> None:
         raw = value.encode("utf-8")
-        size: I64 = len(raw)
+        size = len(raw)
         if size > STRING_BYTES_MAX:
             raise WireError(f"a string of {size} bytes")
         out = self.out
-        write_i16_be(out, I16(size))
+        write_i16_be(out, size)
         out.write(raw)
 
     def nullable_string(self, value: str | None) -> None:
@@ -523,12 +535,12 @@ class Writer:
 
     def compact_string(self, value: str) -> None:
         raw = value.encode("utf-8")
-        size: I64 = len(raw)
+        size = len(raw)
         if size > STRING_BYTES_MAX:
             raise WireError(f"a string of {size} bytes")
         out = self.out
         if size < 127:
-            out.append(U8(size + 1))
+            out.append(size + 1)
         else:
             self.uvarint(size + 1)
         out.write(raw)
@@ -554,7 +566,7 @@ class Writer:
             self.out.write(bytes(value))
 
     def bytes_(self, value: Buffer) -> None:
-        write_i32_be(self.out, I32(_size_of(value)))
+        write_i32_be(self.out, _size_of(value))
         self.raw(value)
 
     def nullable_bytes(self, value: Buffer | None) -> None:
@@ -582,7 +594,7 @@ class Writer:
         elif isinstance(parts, (bytes, bytearray, memoryview)):
             self.bytes_(parts)
         else:
-            write_i32_be(self.out, I32(_size_of_all(parts)))
+            write_i32_be(self.out, _size_of_all(parts))
             for part in parts:
                 self.raw(part)
 
@@ -598,20 +610,20 @@ class Writer:
 
     # Arrays and tagged fields
 
-    def array_length(self, count: I64) -> None:
-        write_i32_be(self.out, I32(count))
+    def array_length(self, count: I32) -> None:
+        write_i32_be(self.out, count)
 
-    def compact_array_length(self, count: I64) -> None:
+    def compact_array_length(self, count: int) -> None:
         """The length of an array in flexible versions; -1 for null."""
         if count < 127:
-            self.out.append(U8(count + 1))
+            self.out.append(count + 1)
         else:
             self.uvarint(count + 1)
 
     def i32_elements(self, values: list[int]) -> None:
         out = self.out
         for value in values:
-            write_i32_be(out, I32(value))
+            write_i32_be(out, value)
 
     def no_tagged_fields(self) -> None:
         self.out.append(0)
@@ -624,12 +636,12 @@ class Writer:
             self.raw(piece)
 
 
-def _size_of(value: Buffer) -> I64:
+def _size_of(value: Buffer) -> int:
     return value.nbytes if isinstance(value, memoryview) else len(value)
 
 
-def _size_of_all(parts: Sequence[bytes | bytearray | memoryview]) -> I64:
-    total: I64 = 0
+def _size_of_all(parts: Sequence[bytes | bytearray | memoryview]) -> int:
+    total = 0
     for part in parts:
         total += _size_of(part)
     return total
