@@ -2,11 +2,12 @@
 
 A compressed batch is hostile until proven otherwise: output is limited in bytes and by ratio *while* it is produced
 (CVE-2026-111073, CVE-2023-43642 are what happens otherwise). zlib and the libraries of the `fast` extra (lz4,
-backports.zstd or Python 3.14's own, isal) stop at a length; cramjam, which is always there, writes into a buffer that we
-size from the frame's own block headers.
+backports.zstd or Python 3.14's own, isal) stop at a length; cramjam, which is always there, writes into a buffer that
+we size from the frame's own block headers.
 
 Non-obvious: Java reads only LZ4 frames with independent blocks, which cramjam cannot write, so without the lz4 package
-we lay out the frame ourselves. Snappy comes in Java's xerial framing or as one raw block; we write the former, read both.
+we lay out the frame ourselves. Snappy comes in Java's xerial framing or as one raw block; we write the former and read
+both.
 """
 
 from __future__ import annotations

@@ -109,6 +109,8 @@ class RecordWalker:
         self.log_append_time = header.log_append_time
         self.record_start: i64 = 0
         self.record_end: i64 = 0
+        self.attributes_at: i64 = 0
+        self.offset_delta_start: i64 = 0
         self.offset: i64 = -1
         self.timestamp: i64 = -1
         self.key_start: i64 = 0
@@ -131,6 +133,11 @@ class RecordWalker:
             raise CorruptBatch("the last record is cut short") from None
         return True
 
+    def rewind(self, position: i64, end: i64) -> None:
+        """Walk again over records that are known to fill [position, end); `next` then stays True up to there."""
+        self.position = position
+        self.remaining = end - position
+
     def _step(self) -> None:
         data = self.data
         self.record_start = self.position
@@ -138,7 +145,9 @@ class RecordWalker:
         if length < 0 or length > self.end - position:
             raise CorruptBatch(f"record announces {length} bytes where {self.end - position} are left")
         end: i64 = position + length
+        self.attributes_at = position
         timestamp_delta, position = read_varlong(data, position + 1)
+        self.offset_delta_start = position
         offset_delta, position = read_varint(data, position)
         key_size, position = read_varint(data, position)
         self.key_start = position
