@@ -10,8 +10,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from wire.modules import api_table_text, module_text
-from wire.tables import read_tables
+from wiregen.modules import api_table_text, module_text
+from wiregen.tables import read_tables
 
 WIRE = Path(__file__).resolve().parent.parent / "src" / "moldau" / "wire"
 PACKAGE_NOTE = (

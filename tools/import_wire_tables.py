@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from wire.tables import Field, Message, Struct, Versions, format_table, parse_versions, snake_case
+from wiregen.tables import Field, Message, Struct, Versions, format_table, parse_versions, snake_case
 
 SCHEMA = Path(__file__).resolve().parent.parent / "src" / "moldau" / "wire" / "schema"
 KINDS_IN_ORDER = ("request", "response", "coordinator-key", "coordinator-value", "data")

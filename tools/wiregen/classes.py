@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wire.layout import Layout, MessageLayouts
-from wire.tables import Field
+from wiregen.layout import Layout, MessageLayouts
+from wiregen.tables import Field
 
 PYTHON_TYPES = {
     "bool": "bool", "int8": "i16", "int16": "i16", "uint16": "i32", "int32": "i32", "uint32": "i64", "int64": "i64",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wire.classes import is_optional, value_type
-from wire.layout import Layout, MessageLayouts, Segment, condition, guarded_fields, segments
-from wire.tables import Field, Versions, snake_case
+from wiregen.classes import is_optional, value_type
+from wiregen.layout import Layout, MessageLayouts, Segment, condition, guarded_fields, segments
+from wiregen.tables import Field, Versions, snake_case
 
 FIXED_READS = {
     "bool": "boolean", "int8": "i8", "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32", "int64": "i64",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wire.classes import default_value, is_optional
-from wire.decoders import FIXED_READS, function_head
-from wire.layout import FIXED_BYTES, Layout, MessageLayouts, Segment, condition, guarded_fields, segments
-from wire.tables import Field, Versions, snake_case
+from wiregen.classes import default_value, is_optional
+from wiregen.decoders import FIXED_READS, function_head
+from wiregen.layout import FIXED_BYTES, Layout, MessageLayouts, Segment, condition, guarded_fields, segments
+from wiregen.tables import Field, Versions, snake_case
 
 
 def encoder_name(layout: Layout) -> str:
