@@ -86,7 +86,9 @@ def settings_in(environment: Mapping[str, str]) -> Iterator[Variable]:
 def _foreign(name: str, value: str) -> bool:
     """Whether this is not meant as a setting. Kubernetes adds KAFKA_PORT=tcp://... and more to every pod beside a
     service called `kafka`, and a broker that took it for the key `port` would not start."""
-    if name in _NOT_SETTINGS or "_SERVICE_" in name or value.startswith("tcp://"):
+    if name in _NOT_SETTINGS or value.startswith("tcp://"):
+        return True
+    if name.endswith(("_SERVICE_HOST", "_SERVICE_PORT")) or "_SERVICE_PORT_" in name:
         return True
     return "_PORT_" in name and name.rpartition("_")[2] in ("TCP", "UDP", "PROTO", "PORT", "ADDR")
 

@@ -21,11 +21,5 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("moldau.create.topics", LIST, (), LOW, READ_ONLY, ACTS,
            "Topics to create at start unless they exist: comma-separated name:partitions:replicas[:cleanup policy]. "
            "Also KAFKA_CREATE_TOPICS in the environment."),
-    Option("moldau.log.format", STRING, "text", LOW, READ_ONLY, ACTS,
-           "How the broker writes its own log: `text` for people, `json` for collectors, one object per line.",
-           choices=("text", "json")),
-    Option("moldau.log.level", STRING, "INFO", LOW, READ_ONLY, ACTS,
-           "How much the broker writes to its own log; single loggers can be changed while it runs.",
-           choices=("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"), ignore_case=True),
 )
 # fmt: on
