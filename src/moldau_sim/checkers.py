@@ -83,12 +83,12 @@ def inconsistent_offsets(history: History) -> Iterable[Violation]:
 def phantoms(history: History) -> Iterable[Violation]:
     """S3: every value read was sent, to that partition, intact."""
     sent = {(send.tp, send.key, send.value) for send in history.sends}
-    failed = {send.value for send in history.sends if send.outcome == "fail"}
+    failed = {send.value for send in history.sends if send.outcome == "fail" and send.value is not None}
     values = {send.value for send in history.sends}
     for tp, row in _all_rows(history):
-        if row.value is not None and row.value and not is_intact(row.value):
+        if row.value is not None and not is_intact(row.value):
             yield Violation("damaged-value", f"{tp}@{row.offset}: {label(row.value)}")
-        elif (tp, row.key, row.value or b"") not in sent:
+        elif (tp, row.key, row.value) not in sent:
             kind = "misrouted" if row.value in values else "phantom"
             yield Violation(kind, f"{tp}@{row.offset}: {label(row.key)}={label(row.value)}")
         elif row.value in failed:
@@ -126,8 +126,8 @@ def producer_order(history: History) -> Iterable[Violation]:
         offset_of = {row.value: row.offset for row in dump.rows if row.value}
         last: dict[str, tuple[int, Send]] = {}
         for send in sends:
-            offset = offset_of.get(send.value)
-            if offset is None or not send.idempotent:
+            offset = offset_of.get(send.value) if send.value and send.idempotent else None
+            if offset is None:
                 continue
             before = last.get(send.producer)
             if before is not None and before[0] >= offset:
@@ -206,7 +206,8 @@ def realtime_order(history: History) -> Iterable[Violation]:
                 and highest.offset >= send.offset
                 and (not lossy or highest.incarnation == send.incarnation)
             ):
-                detail = f"{tp}: {label(highest.value)} acked at {highest.offset} before {label(send.value)} at {send.offset}"
+                earlier = f"{label(highest.value)} acked at {highest.offset}"
+                detail = f"{tp}: {earlier} before {label(send.value)} began, at {send.offset}"
                 yield Violation("realtime-reorder", detail)
 
 

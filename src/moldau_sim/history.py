@@ -21,7 +21,8 @@ class Send:
     producer: str
     """The producer session: one producer id. Order is promised within it."""
     tp: str
-    value: bytes
+    value: bytes | None
+    """None for a tombstone; everything else is unique."""
     key: bytes | None
     t_begin: float
     idempotent: bool = True
@@ -136,7 +137,7 @@ class History:
         self,
         producer: str,
         tp: str,
-        value: bytes,
+        value: bytes | None,
         key: bytes | None,
         *,
         idempotent: bool = True,
