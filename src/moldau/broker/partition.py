@@ -17,7 +17,8 @@ from mypy_extensions import i64
 
 from moldau.core.partition.leader import Leadership
 from moldau.model.errors import ErrorCode
-from moldau.storage.partition_log import AppendOutcome, PartitionLog
+from moldau.storage.outcome import AppendOutcome, refused
+from moldau.storage.partition_log import PartitionLog
 
 NO_LEADER: Final = -1
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -89,14 +90,12 @@ class Partition:
     def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
         """Lead from `leader_epoch` on. Called again in the same epoch when only the ISR changed."""
         leadership = self.leadership
-        if self.is_leader and leadership is not None and leadership.leader_epoch == leader_epoch:
-            if leadership.replicas == replicas:
-                if leadership.isr_changed(isr):
-                    self._raised()
-                return
+        if leadership is not None and leadership.leader_epoch == leader_epoch and leadership.replicas == replicas:
+            if leadership.isr_changed(isr):
+                self._raised()
+            return
         self.leader_id = self.node_id
         self.leader_epoch = leader_epoch
-        self.log.assign_leader_epoch(leader_epoch)
         self.leadership = Leadership(self.node_id, leader_epoch, replicas, isr, self.high_watermark)
         self.is_leader = True
         self._advance()
@@ -127,9 +126,8 @@ class Partition:
         if leadership is None or self.offline:
             code = _STORAGE_ERROR if self.offline else _NOT_LEADER
             return refused(code, "this node does not lead the partition")
-        if acks == -1 and not leadership.alone:
-            if not leadership.enough_in_sync(self.log.settings.insync_replicas_min):
-                return refused(_NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas asks for")
+        if acks == -1 and not leadership.enough_in_sync(self.log.settings.insync_replicas_min):
+            return refused(_NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas asks for")
         outcome = self.log.append_as_leader(records, self.leader_epoch, now_ms)
         if outcome.error == 0 and not outcome.duplicate:
             self.appends += 1
@@ -160,9 +158,16 @@ class Partition:
 
     def role_error(self) -> i64:
         """0 when this node may answer for the partition as its leader."""
-        if self.is_leader:
-            return 0
-        return _STORAGE_ERROR if self.offline else _NOT_LEADER
+        if self.offline or self.log.offline:
+            return _STORAGE_ERROR
+        return 0 if self.is_leader else _NOT_LEADER
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch not above `epoch`, its end offset), (-1, -1) when unknown (KIP-320). The current epoch ends at
+        the log's end even before its first record is written."""
+        if epoch == self.leader_epoch:
+            return epoch, int(self.log.end_offset)
+        return self.log.end_offset_for_epoch(epoch)
 
     # Waiting
 
@@ -195,13 +200,3 @@ class Partition:
         if self.waiters and not self.noted:
             self.noted = True
             self.advances.add(self)
-
-
-def refused(error: i64, detail: str) -> AppendOutcome:
-    """An append that did not happen."""
-    outcome = AppendOutcome()
-    outcome.error = error
-    outcome.detail = detail
-    return outcome
-
-

@@ -76,6 +76,14 @@ class PartitionTable:
         partition.close()
         return partition
 
+    def close_offline(self) -> list[Partition]:
+        """Close partitions whose log directory went offline, so that whoever waits there is answered. The host calls
+        this when a directory fails; they stay in the table and answer KAFKA_STORAGE_ERROR."""
+        closed = [partition for partition in self if partition.log.offline and not partition.offline]
+        for partition in closed:
+            partition.close()
+        return closed
+
     def __iter__(self) -> Iterator[Partition]:
         """Every hosted partition, in the order topics were added."""
         found: list[Partition] = []

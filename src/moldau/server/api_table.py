@@ -2,7 +2,7 @@
 
 A row names the handler module (`server/handlers/<module>.py`), which is imported when the API is first asked for, so
 that a node starts without loading what nobody uses. Version ranges and names come from the wire room's tables
-(`wire.apis.API_SPECS`), which hold exactly what Kafka 4.3 serves; a row narrows them only where it says why.
+(`wire.apis.API_SPECS`), which hold exactly what Kafka 4.3 serves.
 
 A handler module defines
 
@@ -31,10 +31,6 @@ class Api:
 
     key: ApiKey
     module: str
-    versions_max: int | None = None
-    """Below the wire's newest version, where that one is not for general use."""
-    advertised_min: int | None = None
-    """What ApiVersions says, where that differs from what is accepted."""
     before_authentication: bool = False
     """May be asked on a connection that has not yet proved who it is."""
 
@@ -48,22 +44,20 @@ class Api:
 
     @property
     def max_version(self) -> int:
-        newest = API_SPECS[self.key].max_version
-        return newest if self.versions_max is None else min(newest, self.versions_max)
+        """Without versions Kafka itself calls unstable (InitProducerId 6, two-phase commit)."""
+        return API_SPECS[self.key].advertised_max_version
 
     @property
     def advertised(self) -> tuple[int, int]:
-        low = self.min_version if self.advertised_min is None else self.advertised_min
-        return low, self.max_version
+        """What ApiVersions says. Produce is advertised from 0 and accepted from 3 (KAFKA-18659)."""
+        return API_SPECS[self.key].advertised_min_version, self.max_version
 
     def accepts(self, version: int) -> bool:
         return self.min_version <= version <= self.max_version
 
 
 APIS: Final[tuple[Api, ...]] = (
-    # KAFKA-18659: librdkafka before 2.x chooses its compression by the advertised minimum, so Kafka says 0 and then
-    # refuses 0-2.
-    Api(ApiKey.PRODUCE, "produce", advertised_min=0),
+    Api(ApiKey.PRODUCE, "produce"),
     Api(ApiKey.FETCH, "fetch"),
     Api(ApiKey.LIST_OFFSETS, "list_offsets"),
     Api(ApiKey.METADATA, "metadata"),
@@ -71,8 +65,7 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.CREATE_TOPICS, "create_topics"),
     Api(ApiKey.DELETE_TOPICS, "delete_topics"),
     Api(ApiKey.DELETE_RECORDS, "delete_records"),
-    # Version 6 (two-phase commit, KIP-939) is unstable in 4.3 and not advertised.
-    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", versions_max=5),
+    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id"),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch"),
     Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs"),
     Api(ApiKey.ALTER_CONFIGS, "alter_configs"),

@@ -50,16 +50,16 @@ class RequestContext:
     def __init__(
         self,
         peer: Peer,
-        api_key: i32,
-        api_version: i32,
+        api_key: i64,
+        api_version: i64,
         correlation_id: i32,
         client_id: str | None,
         received_ms: i64,
     ) -> None:
         self.peer = peer
         self.services = peer.services
-        self.api_key: i32 = api_key
-        self.api_version: i32 = api_version
+        self.api_key: i64 = api_key
+        self.api_version: i64 = api_version
         self.correlation_id: i32 = correlation_id
         self.client_id = client_id
         self.received_ms: i64 = received_ms

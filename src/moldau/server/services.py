@@ -12,6 +12,7 @@ from moldau.ports import Clock, Disk, Entropy
 from moldau.server.parking import Parking
 
 ENCODED_ANSWERS_MAX: Final = 256
+FETCH_BYTES_MAX: Final = 55 * 1024 * 1024
 
 
 class Images(Protocol):
@@ -61,6 +62,7 @@ class Services:
         disk: Disk | None = None,
         parking: Parking | None = None,
         fetch_sessions: FetchSessionCache | None = None,
+        fetch_bytes_max: int = FETCH_BYTES_MAX,
     ) -> None:
         self.clock = clock
         self.entropy = entropy
@@ -84,6 +86,8 @@ class Services:
         if fetch_sessions is None:
             fetch_sessions = FetchSessionCache(entropy.stream("fetch-sessions").randrange)
         self.fetch_sessions = fetch_sessions
+        self.fetch_bytes_max: int = fetch_bytes_max
+        """`fetch.max.bytes`: the most one Fetch answer carries, whatever was asked."""
         self.encoded: dict[Any, bytes] = {}
         """Encoded answers that depend only on the metadata image, e.g. Metadata by (version, topics, endpoint).
         Use through `cached_answer`; emptied whenever the image changes."""

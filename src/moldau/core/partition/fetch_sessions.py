@@ -158,7 +158,7 @@ class FetchSessionCache:
         now_ms: i64,
     ) -> SessionStart:
         """Apply a request's session part."""
-        if epoch == FINAL_EPOCH or epoch == INITIAL_EPOCH:
+        if epoch <= INITIAL_EPOCH:
             if session_id != NO_SESSION:
                 self.sessions.pop(int(session_id), None)
             session: FetchSession | None = None
@@ -222,9 +222,10 @@ class FetchSessionCache:
         for session in self.sessions.values():
             if stalest is None:
                 stalest = session
-            if now_ms - session.created_ms > self.eviction_ms:
-                if smallest is None or len(session.partitions) < len(smallest.partitions):
-                    smallest = session
+            if now_ms - session.created_ms <= self.eviction_ms:
+                continue
+            if smallest is None or len(session.partitions) < len(smallest.partitions):
+                smallest = session
         victim: FetchSession | None = None
         if stalest is not None and now_ms - stalest.last_used_ms > self.eviction_ms:
             victim = stalest

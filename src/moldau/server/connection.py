@@ -1,0 +1,507 @@
+"""One client connection: bytes in, requests in order, replies in the same order, bytes out.
+
+Compiled. Shaped like `asyncio.BufferedProtocol` (uvloop fills a read buffer shared by all connections) and like
+`asyncio.Protocol` (stock asyncio, the simulator), inheriting from neither.
+
+Reading. Whole small frames are handled straight from what was read. A frame above `BIG_FRAME_BYTES` that is not
+complete is received into a pooled buffer of its own, reserved from the node's memory budget before the first byte is
+kept. A big frame that is complete in the shared buffer is handled there, without a copy.
+
+Replies. While every answer comes at once, replies are encoded into one writer and leave with the tick. An answer that
+comes later (`Parked`, a coroutine) takes a `PendingReply` in `pending`; later replies queue behind it. Requests behind
+a parked one are handled meanwhile (a pipelining producer gains from group commit); requests behind a coroutine wait for
+it, as everything waits in Kafka, so that an admin call's effect is seen by what follows it.
+
+Holding. Reading stops while any bit of `held` is set: replies pile up in the transport, a coroutine runs, too many
+replies are pending, or the memory budget is used up. What was read already waits in `rest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i32, i64
+
+from moldau.model.checks import InvariantBroken
+from moldau.model.failures import WireError
+from moldau.server import faults
+from moldau.server.context import Peer, RequestContext
+from moldau.server.handlers import api_versions, fetch, produce
+from moldau.server.hub import Hub, Outgoing
+from moldau.server.parking import Parked
+from moldau.server.replies import Drop, NoReply
+from moldau.server.router import Route, Router
+from moldau.wire.messages.fetch import decode_fetch_request
+from moldau.wire.messages.produce import decode_produce_request
+from moldau.wire.primitives import Reader, Writer
+
+BIG_FRAME_BYTES: Final = 16 * 1024
+WRITE_BUFFER_BYTES_HIGH: Final = 1024 * 1024
+PENDING_REPLIES_MAX: Final = 128
+
+WRITES: Final = 1
+BUSY: Final = 2
+PIPELINE: Final = 4
+MEMORY: Final = 8
+RATE: Final = 16
+
+_PRODUCE: Final = 0
+_FETCH: Final = 1
+_API_VERSIONS: Final = 18
+
+
+class PendingReply:
+    """A reply's place in the order, until its answer is there."""
+
+    def __init__(self, connection: Connection, route: Route, context: RequestContext) -> None:
+        self.connection = connection
+        self.route = route
+        self.context = context
+        self.ready: bool = False
+        self.result: Any = None
+        self.parked: Parked | None = None
+        self.request: Any = None
+        """Kept only for a coroutine that may fail: the refusal is made from it."""
+        self.reserved_bytes: i64 = 0
+        self.holds: bool = False
+        """A coroutine: what follows waits for it."""
+
+    def deliver(self, result: Any) -> None:
+        if not self.ready:
+            self.ready = True
+            self.result = result
+            self.parked = None
+            self.connection.reply_ready(self)
+
+
+class Connection(Outgoing):
+    """See the module's text. The `Server` makes one per accepted socket."""
+
+    def __init__(self, hub: Hub, router: Router, peer: Peer, door: Any) -> None:
+        super().__init__()
+        self.hub = hub
+        self.router = router
+        self.peer = peer
+        self.door: Any = door
+        """`door.Door`: what is done seldom."""
+        self.transport: Any = None
+        self.frame_bytes_max: i64 = door.frame_bytes_max
+        self.authenticated: bool = door.authenticated
+        self.active: bool = True
+        self.idle_since_ms: i64 = 0
+        self.requests: i64 = 0
+        self.requests_swept: i64 = 0
+        self.closed: bool = False
+        self.held: i64 = 0
+        self.paused: bool = False
+        self.rest: bytes = b""
+        self.big: memoryview | None = None
+        self.big_have: i64 = 0
+        self.big_need: i64 = 0
+        self.reserved: i64 = 0
+        self.writer: Writer | None = None
+        self.pending: list[PendingReply] = []
+
+    # What the transport calls
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        delay_ms = self.door.opened(self, transport)
+        if delay_ms < 0:
+            self.closed = True
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_HIGH)
+        if delay_ms > 0:
+            self._hold(RATE)
+            self.hub.loop.call_later(delay_ms / 1000.0, self.release_hold, RATE)
+
+    def connection_lost(self, error: Any) -> None:
+        was_open = not self.closed
+        self.closed = True
+        if was_open or self.transport is not None:
+            self.door.left(self)
+        self._forget()
+        self.transport = None
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._hold(WRITES)
+
+    def resume_writing(self) -> None:
+        self.release_hold(WRITES)
+
+    def get_buffer(self, hint: int) -> memoryview:
+        big = self.big
+        if big is not None:
+            return big[self.big_have : self.big_need]
+        return self.hub.read_buffer
+
+    def buffer_updated(self, size: int) -> None:
+        self.active = True
+        self.hub.bytes_in_total += size
+        if self.big is not None:
+            self.big_have += size
+            if self.big_have == self.big_need:
+                self._big_frame_done()
+            return
+        buffer = self.hub.read_buffer
+        if size > BIG_FRAME_BYTES and not self.rest and self.held == 0:
+            size = self._whole_big_frames(buffer, size)
+            if size == 0:
+                return
+            buffer = buffer[len(buffer) - size :]
+            self._received(bytes(buffer))
+            return
+        self._received(bytes(buffer[:size]))
+
+    def data_received(self, data: bytes) -> None:
+        self.active = True
+        self.hub.bytes_in_total += len(data)
+        big = self.big
+        if big is not None:
+            take: i64 = min(self.big_need - self.big_have, i64(len(data)))
+            big[self.big_have : self.big_have + take] = data[:take]
+            self.big_have += take
+            if self.big_have == self.big_need:
+                self._big_frame_done()
+            data = data[take:]
+            if not data:
+                return
+        self._received(data)
+
+    # From bytes to frames
+
+    def _received(self, data: bytes) -> None:
+        if self.closed:
+            return
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
+        self._consume(data)
+
+    def _consume(self, data: bytes) -> None:
+        size: i64 = 0
+        end: i64 = len(data)
+        position: i64 = 0
+        reader = self.hub.reader
+        now_ms: i64 = self.hub.now_wall_ms()
+        try:
+            while end - position >= 4 and self.held == 0:
+                size = i64(read_i32_be(data, position))
+                if size < 0 or size > self.frame_bytes_max:
+                    self.door.bad_size(self, data[position : position + 16], size)
+                    return
+                if end - position - 4 < size:
+                    if size > BIG_FRAME_BYTES and self._start_big_frame(data, position, size):
+                        position = end
+                    break
+                reader.reset(data, position + 4, position + 4 + size)
+                position += 4 + size
+                self._request(reader, now_ms)
+                if self.closed:
+                    return
+        except WireError as error:
+            self.door.bad_peer(self, str(error))
+            return
+        if position < end:
+            self.rest = data[position:] if position > 0 else data
+
+    def _start_big_frame(self, data: bytes, position: i64, size: i64) -> bool:
+        """Receive the rest of a frame into a buffer of its own. False: no memory now, the bytes stay in `rest`."""
+        hub = self.hub
+        if not hub.reserve(self, size):
+            self._hold(MEMORY)
+            return False
+        have: i64 = len(data) - position
+        buffer = hub.take_buffer(size + 4)
+        buffer[:have] = data[position:]
+        self.big = buffer
+        self.big_have = have
+        self.big_need = size + 4
+        self.reserved = size
+        return True
+
+    def _big_frame_done(self) -> None:
+        buffer = self.big
+        if buffer is None:
+            return
+        self.big = None
+        hub = self.hub
+        reserved = self.reserved
+        self.reserved = 0
+        if not self.closed:
+            self._guarded_request(buffer[4 : self.big_need])
+        if self.pending and self.pending[-1].holds and not self.pending[-1].ready:
+            # The coroutine works on what was decoded from this frame: count it until it ends.
+            self.pending[-1].reserved_bytes = reserved
+        else:
+            hub.release(reserved)
+        hub.give_buffer(buffer)
+
+    def _whole_big_frames(self, buffer: memoryview, size: int) -> int:
+        """Handle complete big frames where they lie in the shared buffer; return how many bytes are left, moved to
+        the end of the buffer."""
+        position: i64 = 0
+        end: i64 = size
+        while end - position >= 4 and self.held == 0:
+            frame: i64 = i64(read_i32_be(bytes(buffer[position : position + 4]), 0))
+            if frame < BIG_FRAME_BYTES or frame > self.frame_bytes_max or end - position - 4 < frame:
+                break
+            self._guarded_request(buffer[position + 4 : position + 4 + frame])
+            if self.closed:
+                return 0
+            position += 4 + frame
+        left: i64 = end - position
+        if left > 0:
+            buffer[len(buffer) - left :] = bytes(buffer[position:end])
+        return int(left)
+
+    def _guarded_request(self, frame: memoryview) -> None:
+        try:
+            self._request(Reader.over(frame), self.hub.now_wall_ms())
+        except WireError as error:
+            self.door.bad_peer(self, str(error))
+
+    # From frames to handlers
+
+    def _request(self, reader: Reader, now_ms: i64) -> None:
+        hub = self.hub
+        key = i64(reader.i16())
+        version = i64(reader.i16())
+        correlation_id: i32 = reader.i32()
+        route = self.router.find(key)
+        if route is None:
+            raise WireError(f"asks for API {key}, which is not served here")
+        client_id = reader.nullable_string()
+        context = RequestContext(self.peer, key, version, correlation_id, client_id, now_ms)
+        hub.requests_total += 1
+        self.requests += 1
+        route.requests += 1
+        if version < route.min_version or version > route.max_version:
+            self._unsupported_version(route, context)
+            return
+        if version >= route.flexible_from:
+            reader.skip_tagged_fields()
+        if not self.authenticated and not route.before_authentication:
+            raise WireError(f"asks for {route.name} before it has authenticated")
+        request: Any = None
+        try:
+            if key == _PRODUCE:
+                self.appended = True
+                produce_request = decode_produce_request(reader, version)
+                request = produce_request
+                self._answer(route, context, produce.handle(produce_request, context))
+            elif key == _FETCH:
+                fetch_request = decode_fetch_request(reader, version)
+                request = fetch_request
+                self._answer(route, context, fetch.handle(fetch_request, context))
+            else:
+                request = route.decode(reader, version)
+                self._answer(route, context, route.call(request, context), request)
+        except WireError:
+            raise
+        except InvariantBroken as error:
+            self.door.broken(self, error)
+        except Exception as error:
+            self._answer(route, context, faults.own_fault(hub, route, request, context, error))
+
+    def _unsupported_version(self, route: Route, context: RequestContext) -> None:
+        if route.key != _API_VERSIONS:
+            raise WireError(
+                f"asks for {route.name} version {context.api_version}; "
+                f"versions {route.min_version} to {route.max_version} are served"
+            )
+        # KIP-511: answer in version 0 with the supported range, so that the client can ask again.
+        context.api_version = 0
+        self._answer(route, context, api_versions.unsupported(context))
+
+    # From results to bytes
+
+    def _answer(self, route: Route, context: RequestContext, result: Any, request: Any = None) -> None:
+        if isinstance(result, NoReply):
+            self.hub.mark(self)
+            return
+        if isinstance(result, Drop):
+            self.door.drop(self, result.reason)
+            return
+        if isinstance(result, Parked):
+            if not result.done:
+                reply = self._queue(route, context)
+                reply.parked = result
+                result.deliver = reply.deliver
+                self.hub.mark(self)
+                return
+            result = result.early
+        elif isinstance(result, Coroutine):
+            reply = self._queue(route, context)
+            reply.holds = True
+            reply.request = request
+            self._hold(BUSY)
+            self.door.run(reply, result)
+            return
+        if self.pending:
+            reply = self._queue(route, context)
+            reply.ready = True
+            reply.result = result
+        else:
+            self._encode(route, context, result)
+        self.hub.mark(self)
+
+    def coroutine_done(self, reply: PendingReply, result: Any) -> None:
+        """A coroutine's result is an answer, or a `Parked` one to wait for; what follows need not wait any longer."""
+        if isinstance(result, Parked) and not result.done:
+            reply.parked = result
+            result.deliver = reply.deliver
+            self.release_hold(BUSY)
+            return
+        reply.deliver(result.early if isinstance(result, Parked) else result)
+
+    def has_partial_frame(self) -> bool:
+        return self.big is not None or (len(self.rest) > 0 and self.held == 0)
+
+    def _queue(self, route: Route, context: RequestContext) -> PendingReply:
+        reply = PendingReply(self, route, context)
+        self.pending.append(reply)
+        if len(self.pending) >= PENDING_REPLIES_MAX:
+            self._hold(PIPELINE)
+        return reply
+
+    def reply_ready(self, reply: PendingReply) -> None:
+        """An answer arrived; write all that are ready up to the first that is not."""
+        if reply.reserved_bytes > 0:
+            self.hub.release(reply.reserved_bytes)
+            reply.reserved_bytes = 0
+        if self.closed:
+            return
+        pending = self.pending
+        while pending and pending[0].ready:
+            first = pending.pop(0)
+            result = first.result
+            if isinstance(result, Drop):
+                self.door.drop(self, result.reason)
+                return
+            if not isinstance(result, NoReply):
+                self._encode(first.route, first.context, result)
+                if self.closed:
+                    return
+        self.hub.mark(self)
+        if reply.holds:
+            self.release_hold(BUSY)
+        if self.held & PIPELINE and len(pending) < PENDING_REPLIES_MAX // 2:
+            self.release_hold(PIPELINE)
+
+    def _encode(self, route: Route, context: RequestContext, response: Any) -> None:
+        writer = self.writer
+        if writer is None:
+            writer = self.hub.take_writer()
+            self.writer = writer
+        version = context.api_version
+        mark = writer.begin_frame()
+        writer.i32(context.correlation_id)
+        if version >= route.reply_flexible_from:
+            writer.no_tagged_fields()
+        if route.key == _PRODUCE:
+            produce.encode(response, writer, version)
+        elif route.key == _FETCH:
+            fetch.encode(response, writer, version)
+        else:
+            scratch = self.hub.scratch
+            try:
+                route.encode(response, scratch, version)
+            except Exception as error:
+                scratch.clear()
+                substitute = faults.own_fault(self.hub, route, None, context, error)
+                if isinstance(substitute, Drop):
+                    self.door.drop(self, substitute.reason)
+                    return
+                route.encode(substitute, scratch, version)
+            for piece in scratch.take():
+                writer.raw(piece)
+        writer.end_frame(mark)
+
+    def write_out(self) -> None:
+        """Called by the tick, after the flush."""
+        writer = self.writer
+        if writer is None:
+            return
+        self.writer = None
+        if self.closed:
+            writer.clear()
+        elif writer.closed == 0:
+            small = len(writer.out) < BIG_FRAME_BYTES
+            if len(writer.out) > 0:
+                self.transport.write(writer.take_bytes())
+            if not small:
+                return
+        else:
+            self.transport.writelines(writer.take())
+        self.hub.give_writer(writer)
+
+    # Holding and going on
+
+    def _hold(self, reason: i64) -> None:
+        self.held |= reason
+        if not self.paused and self.transport is not None and not self.closed:
+            self.paused = True
+            self.transport.pause_reading()
+
+    def release_hold(self, reason: int) -> None:
+        if self.held & reason:
+            self.held &= ~i64(reason)
+            if self.held == 0 and self.paused:
+                self.hub.loop.call_soon(self._go_on)
+
+    def memory_freed(self) -> None:
+        self.release_hold(MEMORY)
+
+    def _go_on(self) -> None:
+        if not self._may_read():
+            return
+        rest = self.rest
+        if rest:
+            self.rest = b""
+            self._consume(rest)
+        if self._may_read() and self.paused:
+            self.paused = False
+            self.transport.resume_reading()
+
+    def _may_read(self) -> bool:
+        return self.held == 0 and not self.closed
+
+    # Ends
+
+    def drop(self, reason: str) -> None:
+        """Close without another word: nothing that was not written may be acknowledged."""
+        if not self.closed:
+            self.closed = True
+            self._forget()
+            if self.transport is not None:
+                self.transport.abort()
+
+    def close(self) -> None:
+        """Write what is answered already, then close."""
+        if not self.closed:
+            self.write_out()
+            self.closed = True
+            self._forget()
+            if self.transport is not None:
+                self.transport.close()
+
+    def _forget(self) -> None:
+        """Let go of everything that waits for this connection."""
+        pending = self.pending
+        self.pending = []
+        self.rest = b""
+        self.writer = None
+        for reply in pending:
+            if reply.parked is not None:
+                reply.parked.abandon()
+        if self.big is not None:
+            self.big = None
+            self.hub.release(self.reserved)
+            self.reserved = 0

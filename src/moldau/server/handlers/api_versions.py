@@ -1,0 +1,64 @@
+"""ApiVersions (key 18): which APIs and versions this node answers, from the one table (`server/api_table.py`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from moldau.model.errors import ErrorCode
+from moldau.server.api_table import APIS
+from moldau.server.context import RequestContext
+from moldau.wire.apis import API_SPECS, ApiKey
+from moldau.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+SOFTWARE_SINCE_VERSION: Final = 3
+FEATURE_MINIMUM_ZERO_SINCE_VERSION: Final = 4
+"""Older clients fail on a supported feature whose minimum is 0 (KAFKA-17492), so it is kept from them."""
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    if context.api_version >= SOFTWARE_SINCE_VERSION:
+        name, version = request.client_software_name, request.client_software_version
+        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+            return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
+        context.peer.software_name = name[:128]
+        context.peer.software_version = version[:128]
+    response = ApiVersionsResponse(api_keys=[_row(api.key, *api.advertised) for api in APIS])
+    if context.api_version >= SOFTWARE_SINCE_VERSION:
+        _add_features(response, context)
+    return response
+
+
+def unsupported(context: RequestContext) -> ApiVersionsResponse:
+    """The answer, in version 0, to a version this node does not know: ask again in one of these (KIP-511)."""
+    spec = API_SPECS[ApiKey.API_VERSIONS]
+    own = _row(spec.key, spec.min_version, spec.max_version)
+    return ApiVersionsResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[own])
+
+
+def _row(key: ApiKey, low: int, high: int) -> ApiVersion:
+    return ApiVersion(api_key=int(key), min_version=low, max_version=high)
+
+
+def _add_features(response: ApiVersionsResponse, context: RequestContext) -> None:
+    images = context.services.images
+    image: Any = None if images is None else images.image
+    if image is None:
+        return
+    response.finalized_features_epoch = image.offset
+    for name, level in sorted(image.features.items()):
+        if level > 0:
+            response.finalized_features.append(
+                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            )
+        low = min(level, 1)
+        if low > 0 or context.api_version >= FEATURE_MINIMUM_ZERO_SINCE_VERSION:
+            response.supported_features.append(SupportedFeatureKey(name=name, min_version=low, max_version=level))

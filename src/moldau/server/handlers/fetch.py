@@ -1,0 +1,287 @@
+"""Fetch (key 1): whole batches as they lie on disk, at once or when enough has arrived.
+
+Compiled. The order of things is Kafka's: session (KIP-227), then each partition's epoch and role, then the read within
+`max_bytes`, where the first batch of the first partition with data always fits (KIP-74). A fetch with too little to
+return waits for `min_bytes` or `max_wait_ms`, unless some partition has an error to report.
+
+A replica id is believed only from the cluster's own listener; everyone else is a consumer (CVE-2018-1288).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i16, i32, i64
+
+from moldau.broker.partition import Partition
+from moldau.core.partition.fetch_sessions import FINAL_EPOCH, FetchPartition, Key, SessionStart
+from moldau.model.errors import ErrorCode
+from moldau.server import lookup
+from moldau.server.context import RequestContext
+from moldau.server.parking import Parked
+from moldau.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+    encode_fetch_response,
+)
+from moldau.wire.primitives import Writer
+
+SESSIONS_SINCE_VERSION: Final = 7
+DIVERGENCE_SINCE_VERSION: Final = 12
+TOPIC_IDS_SINCE_VERSION: Final = 13
+READ_COMMITTED: Final = 1
+LEADER_HINTS_SINCE_VERSION: Final = 16
+
+_NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_FENCED_EPOCH: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
+_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+class FetchWork:
+    """One fetch request, free of its version's shape. `read` may be called again when more has arrived."""
+
+    def __init__(self, request: FetchRequest, context: RequestContext, start: SessionStart) -> None:
+        self.context = context
+        self.start = start
+        self.version: i64 = context.api_version
+        self.by_id: bool = context.api_version >= TOPIC_IDS_SINCE_VERSION
+        self.committed_only: bool = request.isolation_level == READ_COMMITTED
+        self.bytes_max: i64 = min(i64(request.max_bytes), i64(context.services.fetch_bytes_max))
+        self.bytes_min: i64 = min(i64(request.min_bytes), self.bytes_max)
+        self.answers: list[PartitionData] = []
+        self.size_bytes: i64 = 0
+        self.must_answer: bool = False
+        """Something besides bytes is to be told now: an error or a diverging epoch."""
+
+    def find(self, want: FetchPartition) -> Partition | None:
+        table = self.context.services.partitions
+        if self.by_id:
+            return table.get_by_id(want.topic_id, want.index)
+        return table.get(want.topic, want.index)
+
+    def read(self) -> None:
+        """Read every partition, in order, within the limits."""
+        self.answers = []
+        self.size_bytes = 0
+        self.must_answer = False
+        left: i64 = self.bytes_max
+        for want in self.start.partitions:
+            answer = PartitionData(
+                partition_index=i32(want.index),
+                high_watermark=-1,
+                aborted_transactions=None,
+                records=b"",
+            )
+            self.answers.append(answer)
+            partition = self.find(want)
+            if partition is None:
+                self._fail(answer, self._missing(want), want, None)
+                continue
+            size = self._read_partition(partition, want, answer, left)
+            self.size_bytes += size
+            left -= size
+            if left < 0:
+                left = 0
+
+    def satisfied(self) -> bool:
+        return self.must_answer or self.size_bytes >= self.bytes_min or not self.start.partitions
+
+    def response(self) -> FetchResponse:
+        """Everything asked for, or in an incremental session what changed, grouped by topic as it comes."""
+        start = self.start
+        session = start.session
+        response = FetchResponse(session_id=i32(start.session_id))
+        topic: FetchableTopicResponse | None = None
+        for number in range(len(self.answers)):
+            want = start.partitions[number]
+            answer = self.answers[number]
+            if session is not None:
+                records = answer.records
+                has_records = records is not None and len(records) > 0
+                news: bool = has_records or answer.diverging_epoch is not None
+                tell = want.must_tell(
+                    news, i64(answer.error_code), i64(answer.high_watermark), i64(answer.log_start_offset)
+                )
+                if has_records:
+                    session.served(want)
+                if start.incremental and not tell:
+                    continue
+            if topic is None or topic.topic != want.topic or topic.topic_id != want.topic_id:
+                topic = FetchableTopicResponse(topic=want.topic, topic_id=want.topic_id)
+                response.responses.append(topic)
+            topic.partitions.append(answer)
+        return response
+
+    def _read_partition(self, partition: Partition, want: FetchPartition, answer: PartitionData, left: i64) -> i64:
+        error = partition.epoch_error(want.current_leader_epoch)
+        if error == 0:
+            error = partition.role_error()
+        if error != 0:
+            self._fail(answer, error, want, partition)
+            return 0
+        log = partition.log
+        if want.last_fetched_epoch >= 0 and self._diverged(partition, want, answer):
+            return 0
+        end = partition.readable_end(self.committed_only)
+        bytes_max: i64 = want.bytes_max if want.bytes_max < left else left
+        found = log.read(want.fetch_offset, end, bytes_max, self.size_bytes == 0)
+        if found.error != 0:
+            self._fail(answer, i64(found.error), want, partition)
+            return 0
+        answer.high_watermark = partition.high_watermark
+        answer.last_stable_offset = partition.last_stable_offset()
+        answer.log_start_offset = log.start_offset
+        if found.size_bytes > 0:
+            answer.records = found.parts
+        if self.committed_only:
+            aborted: list[AbortedTransaction] = []
+            if found.size_bytes > 0:
+                for txn in log.aborted_transactions(want.fetch_offset, end):
+                    aborted.append(AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset))
+            answer.aborted_transactions = aborted
+        return found.size_bytes
+
+    def _diverged(self, partition: Partition, want: FetchPartition, answer: PartitionData) -> bool:
+        """Whether the reader's log has a tail that ours has not (KIP-595); tell it where ours ends in that epoch."""
+        epoch, end_offset = partition.end_offset_for_epoch(int(want.last_fetched_epoch))
+        if epoch < 0 or end_offset < 0:
+            self._fail(answer, _OUT_OF_RANGE, want, partition)
+            return True
+        if epoch >= want.last_fetched_epoch and end_offset >= want.fetch_offset:
+            return False
+        answer.high_watermark = partition.high_watermark
+        answer.last_stable_offset = partition.last_stable_offset()
+        answer.log_start_offset = partition.log.start_offset
+        answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        self.must_answer = True
+        return True
+
+    def _missing(self, want: FetchPartition) -> i64:
+        services = self.context.services
+        if self.by_id:
+            return int(lookup.missing_by_id(services, want.topic_id, int(want.index)))
+        return int(lookup.missing_by_name(services, want.topic, int(want.index)))
+
+    def _fail(self, answer: PartitionData, error: i64, want: FetchPartition, partition: Partition | None) -> None:
+        self.must_answer = True
+        answer.error_code = i16(error)
+        if error in (_NOT_LEADER, _FENCED_EPOCH) and self.version >= LEADER_HINTS_SINCE_VERSION:
+            leader_id, epoch = lookup.current_leader(self.context.services, want.topic, int(want.index), partition)
+            answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+
+
+class FetchWait(Parked):
+    """A long poll: answered when `min_bytes` are there, when a partition's role changes, or at its deadline."""
+
+    def __init__(self, deadline_ms: i64, work: FetchWork) -> None:
+        super().__init__(deadline_ms)
+        self.work = work
+        self.watched: list[Partition] = []
+        self.appended_before: i64 = 0
+        for want in work.start.partitions:
+            partition = work.find(want)
+            if partition is not None:
+                partition.watch(self)
+                self.watched.append(partition)
+                self.appended_before += partition.appended_bytes
+
+    def wake(self) -> None:
+        if not self._may_be_enough():
+            return
+        self.work.read()
+        if self.work.satisfied():
+            self.complete(self.work.response())
+
+    def on_deadline(self) -> None:
+        self.work.read()
+        self.complete(self.work.response())
+
+    def release(self) -> None:
+        for partition in self.watched:
+            partition.unwatch(self)
+        self.watched.clear()
+
+    def _may_be_enough(self) -> bool:
+        """Spare the read while what was appended since cannot add up to `min_bytes`."""
+        appended: i64 = -self.appended_before
+        for partition in self.watched:
+            if not partition.is_leader:
+                return True
+            appended += partition.appended_bytes
+        return self.work.size_bytes + appended >= self.work.bytes_min
+
+
+def handle(request: FetchRequest, context: RequestContext) -> Any:
+    services = context.services
+    start = _begin_session(request, context)
+    if start.error != 0:
+        return FetchResponse(error_code=i16(start.error))
+    work = FetchWork(request, context, start)
+    work.read()
+    if request.max_wait_ms <= 0 or work.satisfied():
+        return work.response()
+    parking = services.parking
+    wait = FetchWait(parking.now_ms() + i64(request.max_wait_ms), work)
+    if not parking.park(wait):
+        wait.on_deadline()
+    return wait
+
+
+def refuse(request: FetchRequest | None, context: RequestContext, code: ErrorCode, detail: str) -> FetchResponse:
+    """A top-level error from version 7 on, per partition before."""
+    if request is None or context.api_version >= SESSIONS_SINCE_VERSION:
+        return FetchResponse(error_code=i16(int(code)))
+    response = FetchResponse()
+    for topic in request.topics:
+        answer = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id)
+        response.responses.append(answer)
+        for wanted in topic.partitions:
+            answer.partitions.append(
+                PartitionData(
+                    partition_index=wanted.partition, error_code=i16(int(code)), high_watermark=-1, records=b""
+                )
+            )
+    return response
+
+
+def encode(response: Any, writer: Writer, version: i64) -> None:
+    message: FetchResponse = response
+    encode_fetch_response(message, writer, version)
+
+
+def _begin_session(request: FetchRequest, context: RequestContext) -> SessionStart:
+    wanted: list[FetchPartition] = []
+    for topic in request.topics:
+        for one in topic.partitions:
+            wanted.append(
+                FetchPartition(
+                    topic.topic,
+                    topic.topic_id,
+                    i64(one.partition),
+                    one.fetch_offset,
+                    i64(one.partition_max_bytes),
+                    i64(one.current_leader_epoch),
+                    i64(one.last_fetched_epoch),
+                )
+            )
+    if context.api_version < SESSIONS_SINCE_VERSION:
+        return SessionStart(0, None, False, wanted)
+    if request.session_epoch == FINAL_EPOCH and request.session_id == 0:
+        return SessionStart(0, None, False, wanted)
+    forgotten: list[Key] = []
+    for gone in request.forgotten_topics_data:
+        for index in gone.partitions:
+            forgotten.append((gone.topic, gone.topic_id, index))
+    return context.services.fetch_sessions.begin(
+        i64(request.session_id),
+        i64(request.session_epoch),
+        context.api_version >= TOPIC_IDS_SINCE_VERSION,
+        wanted,
+        forgotten,
+        context.services.parking.now_ms(),
+    )

@@ -1,0 +1,206 @@
+"""What all connections of a node share: the tick, the read buffer, pooled buffers, the memory budget, counters.
+
+Compiled. The tick runs once per turn of the loop in which something was appended or is to be answered:
+
+    1. write the turn's small appends, one write per partition (`FlushSet`);
+    2. wake whoever waits for partitions that moved;
+    3. write each connection's replies, one write per connection.
+
+So no reply leaves before the bytes it acknowledges are in the page cache, and both disk and socket see few, large
+writes. If 1. fails, connections that appended in this turn are closed without a reply: what they sent is in doubt, and
+an idempotent producer sorts that out when it sends again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from moldau.server.services import Services
+from moldau.storage.flush_set import FlushSet
+from moldau.wire.primitives import Reader, Writer
+
+READ_BUFFER_BYTES: Final = 256 * 1024
+POOL_CLASS_MIN: Final = 16
+"""The smallest pooled buffer is 2**16 bytes."""
+POOL_CLASS_MAX: Final = 27
+POOLED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What unused buffers may hold together; beyond it they are given back to the allocator."""
+WRITERS_MAX: Final = 256
+COMPLAINTS_MAX: Final = 1000
+TICK_PASSES_MAX: Final = 8
+
+log = logging.getLogger("moldau.server")
+
+
+class Outgoing:
+    """A connection as the tick and the budget see it."""
+
+    def __init__(self) -> None:
+        self.marked: bool = False
+        self.appended: bool = False
+        """Has appended since the last tick, so its replies depend on the flush."""
+
+    def write_out(self) -> None:
+        raise NotImplementedError
+
+    def drop(self, reason: str) -> None:
+        raise NotImplementedError
+
+    def memory_freed(self) -> None:
+        raise NotImplementedError
+
+
+class Hub:
+    """One per node."""
+
+    def __init__(self, services: Services, flush_set: FlushSet, in_flight_bytes_max: int, loop: Any) -> None:
+        self.services = services
+        self.flush_set = flush_set
+        self.loop: Any = loop
+        self.now_wall_ms: Any = services.clock.now_ms
+        self.dirty: list[Outgoing] = []
+        self.scheduled: bool = False
+        self.on_bug: Callable[[BaseException], None] | None = None
+        """Told of broken invariants; the node stops (`model.checks`)."""
+
+        self.read_buffer: memoryview = memoryview(bytearray(READ_BUFFER_BYTES))
+        self.reader: Reader = Reader(b"")
+        self.writers: list[Writer] = []
+        self.scratch: Writer = Writer()
+        self.pool: list[list[memoryview]] = [[] for _ in range(POOL_CLASS_MAX + 1)]
+        self.pooled_bytes: i64 = 0
+
+        self.in_flight_bytes_max: i64 = in_flight_bytes_max
+        self.in_flight_bytes: i64 = 0
+        self.starved: list[Outgoing] = []
+
+        self.requests_total: i64 = 0
+        self.bytes_in_total: i64 = 0
+        self.ticks_total: i64 = 0
+        self.bad_peers_total: i64 = 0
+        self.bugs_total: i64 = 0
+        self.flush_failures_total: i64 = 0
+        self._complained: set[str] = set()
+        services.partitions.advances.on_first = self.schedule
+
+    # The tick
+
+    def mark(self, connection: Outgoing) -> None:
+        """This connection has something to write, or replies that wait for the flush."""
+        if not connection.marked:
+            connection.marked = True
+            self.dirty.append(connection)
+        if not self.scheduled:
+            self.scheduled = True
+            self.loop.call_soon(self.tick)
+
+    def schedule(self) -> None:
+        if not self.scheduled:
+            self.scheduled = True
+            self.loop.call_soon(self.tick)
+
+    def tick(self) -> None:
+        self.ticks_total += 1
+        advances = self.services.partitions.advances
+        failed: bool = bool(self.flush_set.flush_all())
+        passes: i64 = 0
+        while advances.moved and passes < TICK_PASSES_MAX:
+            # A woken coordinator may append in its turn; those bytes must be written before its reply.
+            passes += 1
+            advances.wake_all()
+            if self.flush_set.flush_all():
+                failed = True
+        self.scheduled = False
+        dirty = self.dirty
+        self.dirty = []
+        if failed:
+            self.flush_failures_total += 1
+        for connection in dirty:
+            connection.marked = False
+            if failed and connection.appended:
+                connection.drop("what it sent could not be written to disk")
+            else:
+                connection.appended = False
+                connection.write_out()
+        if advances.moved:
+            self.schedule()
+
+    # Writers and buffers
+
+    def take_writer(self) -> Writer:
+        if self.writers:
+            return self.writers.pop()
+        return Writer()
+
+    def give_writer(self, writer: Writer) -> None:
+        if len(self.writers) < WRITERS_MAX:
+            self.writers.append(writer)
+
+    def take_buffer(self, size: i64) -> memoryview:
+        """A writable view of at least `size` bytes."""
+        index = _pool_class(size)
+        if index <= POOL_CLASS_MAX:
+            free = self.pool[index]
+            if free:
+                self.pooled_bytes -= 1 << index
+                return free.pop()
+            return memoryview(bytearray(1 << index))
+        return memoryview(bytearray(size))
+
+    def give_buffer(self, buffer: memoryview) -> None:
+        """Take a buffer back. Nothing may hold a view of it any more (CVE-2026-35554)."""
+        size: i64 = buffer.nbytes
+        index = _pool_class(size)
+        if index <= POOL_CLASS_MAX and self.pooled_bytes + size <= POOLED_BYTES_MAX:
+            self.pool[index].append(buffer)
+            self.pooled_bytes += size
+
+    # The memory budget
+
+    def reserve(self, connection: Outgoing, size: i64) -> bool:
+        """Take `size` bytes of the budget, or queue the connection until some are free.
+
+        A request is always admitted when nothing else is in flight, so that no request is too large for the budget.
+        """
+        if self.in_flight_bytes > 0 and self.in_flight_bytes + size > self.in_flight_bytes_max:
+            self.starved.append(connection)
+            return False
+        self.in_flight_bytes += size
+        return True
+
+    def release(self, size: i64) -> None:
+        self.in_flight_bytes -= size
+        if self.starved:
+            waiting = self.starved
+            self.starved = []
+            for connection in waiting:
+                connection.memory_freed()
+
+    # Words
+
+    def complain(self, peer_host: str, text: str) -> None:
+        """Log about a peer once, whatever it repeats."""
+        self.bad_peers_total += 1
+        key = f"{peer_host} {text[:24]}"
+        if key in self._complained:
+            return
+        if len(self._complained) >= COMPLAINTS_MAX:
+            self._complained.clear()
+        self._complained.add(key)
+        log.warning("closed a connection from %s: %s", peer_host, printable(text))
+
+
+def _pool_class(size: i64) -> i64:
+    index: i64 = POOL_CLASS_MIN
+    while (1 << index) < size:
+        index += 1
+    return index
+
+
+def printable(text: str) -> str:
+    """Text of a peer made safe for a log line."""
+    return "".join([character if character.isprintable() else "?" for character in text[:400]])
