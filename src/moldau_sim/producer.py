@@ -33,6 +33,8 @@ RETRIED = frozenset(
 FORGOTTEN = frozenset(
     {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
+BATCH_OVERHEAD_BYTES = 80
+RECORD_OVERHEAD_BYTES = 60
 
 
 @dataclass(slots=True)
@@ -57,6 +59,8 @@ class Habits:
     tombstone_probability: float = 0.0
     codecs: tuple[int, ...] = (0,)
     acks: int = -1
+    batch_bytes_max: int = 1 << 20
+    """No batch is larger than a segment may be."""
 
 
 class PartitionProducer(Admin):
@@ -133,10 +137,15 @@ class PartitionProducer(Admin):
         )
         sends = []
         now_ms = self.world.hosts[self.address[0]].clock.now_ms()
-        for _ in range(chance.randint(1, habits.records_per_batch_max)):
+        room_bytes = habits.batch_bytes_max - BATCH_OVERHEAD_BYTES
+        for number in range(chance.randint(1, habits.records_per_batch_max)):
+            padding = min(chance.randint(0, habits.padding_bytes_max), max(0, room_bytes - RECORD_OVERHEAD_BYTES))
+            room_bytes -= padding + RECORD_OVERHEAD_BYTES
+            if number and room_bytes < 0:
+                break
             self.count += 1
             key = b"k%d" % chance.randrange(habits.keys) if habits.keys else None
-            value: bytes | None = make_value(self.session, self.count, chance.randint(0, habits.padding_bytes_max))
+            value: bytes | None = make_value(self.session, self.count, padding)
             if key is not None and chance.random() < habits.tombstone_probability:
                 value = None
             builder.append(key, value, timestamp=now_ms)

@@ -37,6 +37,9 @@ class TopicPlan:
     habits: Habits = field(default_factory=Habits)
     producers_per_partition: int = 1
 
+    def __post_init__(self) -> None:
+        self.habits.batch_bytes_max = int(self.configs["internal.segment.bytes"])
+
 
 class Scenario:
     """The common course; subclasses change the parts."""

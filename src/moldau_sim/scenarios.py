@@ -220,8 +220,9 @@ class Restless(Admin):
         while not self.stopping and number < 8:
             number += 1
             name = f"x{number}"
-            await self.create_topic(name, 1, self.scenario.topic_configs(), Partition(""))
-            producer = self.scenario.add_producer(f"px-{name}", f"{name}-0", self.scenario.habits())
+            plan = TopicPlan(name, 1, self.scenario.topic_configs(), Partition(""), self.scenario.habits())
+            await self.create_topic(name, 1, plan.configs, plan.promise)
+            producer = self.scenario.add_producer(f"px-{name}", f"{name}-0", plan.habits)
             await asyncio.sleep(self.chance.uniform(0.0, 0.2))
             if self.chance.random() < 0.6:
                 producer.stop()
