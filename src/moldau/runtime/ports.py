@@ -20,10 +20,11 @@ class Ports(NamedTuple):
     """None means the embedded store: one SQLite file beside the logs."""
 
 
-def real_ports() -> Ports:
+def real_ports(settings: object = None, *, clock: Clock | None = None) -> Ports:
+    """The operating system's clock, chance, disk and network. Tests bring a clock that can be advanced."""
     from moldau.runtime.clock import WallClock
     from moldau.runtime.disk import RealDisk
     from moldau.runtime.entropy import SystemEntropy
     from moldau.runtime.net import RealNetwork
 
-    return Ports(WallClock(), SystemEntropy(), RealDisk(), RealNetwork())
+    return Ports(clock or WallClock(), SystemEntropy(), RealDisk(), RealNetwork())

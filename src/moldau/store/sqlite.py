@@ -136,8 +136,7 @@ class SqliteStore:
     async def campaign(self, node_id: int) -> int:
         while True:
             grown = self._grown
-            now_ms = self._clock.now_ms()
-            fence = await self._run(lambda now=now_ms: self._in_transaction(lambda db: _campaign(db, node_id, now)))
+            fence = await self._run(lambda: self._in_transaction(lambda db: _campaign(db, node_id, self._clock.now_ms())))
             if fence is not None:
                 return fence
             try:

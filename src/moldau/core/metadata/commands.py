@@ -117,6 +117,7 @@ class AdoptedTopic(NamedTuple):
     name: str
     topic_id: bytes
     partitions: tuple[AdoptedPartition, ...]
+    configs: tuple[tuple[str, str], ...] = ()
 
 
 class AdoptTopics(NamedTuple):

@@ -10,9 +10,10 @@ from moldau.core.metadata.commands import (
     AssignDirectoriesReply,
     CreatedTopic,
     Decision,
+    ResourceType,
 )
 from moldau.core.metadata.image import MetadataImage
-from moldau.core.metadata.records import PartitionAdded, PartitionChanged, Record, TopicCreated
+from moldau.core.metadata.records import ConfigChanged, PartitionAdded, PartitionChanged, Record, TopicCreated
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.ids import topic_name_problem
 
@@ -27,6 +28,7 @@ def decide_adopt_topics(image: MetadataImage, command: AdoptTopics) -> Decision:
             outcomes.append(refused)
             continue
         records.append(TopicCreated(topic.topic_id, topic.name))
+        records.extend(ConfigChanged(ResourceType.TOPIC, topic.name, key, value) for key, value in topic.configs)
         for part in topic.partitions:
             me = (command.node_id,)
             # One above the newest epoch in the log: whoever led before us, we are a later leader.

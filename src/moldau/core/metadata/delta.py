@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from moldau.core.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from moldau.core.metadata.image import GRAVES_MAX, BrokerImage, MetadataImage, PartitionImage, TopicImage
 from moldau.core.metadata.records import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -20,6 +20,7 @@ from moldau.core.metadata.records import (
     PartitionChanged,
     ProducerIdsAllocated,
     Record,
+    TopicBuried,
     TopicCreated,
     TopicRemoved,
 )
@@ -47,6 +48,7 @@ class MetadataDelta:
         self._brokers: dict[int, BrokerImage] | None = None
         self._configs: dict[tuple[int, str], dict[str, str]] = {}
         self._features: dict[str, int] | None = None
+        self._graves: dict[bytes, None] | None = None
 
     def replay(self, record: Record) -> None:
         _REPLAY[type(record)](self, record)
@@ -109,6 +111,17 @@ class MetadataDelta:
         if self.topics_created.pop(record.topic_id, None) is None:
             self.topics_removed[record.topic_id] = self.before.topics_by_id[record.topic_id]
         self._drop_configs_of(name)
+        self._bury(record.topic_id)
+
+    def replay_topic_buried(self, record: TopicBuried) -> None:
+        self._bury(record.topic_id)
+
+    def _bury(self, topic_id: bytes) -> None:
+        if self._graves is None:
+            self._graves = dict(self.before.graves)
+        self._graves[topic_id] = None
+        while len(self._graves) > GRAVES_MAX:
+            del self._graves[next(iter(self._graves))]
 
     def _drop_configs_of(self, topic: str) -> None:
         """A topic takes its configuration with it, as in Kafka: a new topic of that name starts clean."""
@@ -184,6 +197,7 @@ class MetadataDelta:
             configs=self._next_configs() if self.configs_changed else before.configs,
             features=before.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
+            graves=before.graves if self._graves is None else self._graves,
         )
 
     def _next_topics(self) -> tuple[dict[str, TopicImage], dict[bytes, TopicImage], dict[str, str]]:
@@ -222,6 +236,7 @@ _REPLAY: Final[dict[type, Callable[[MetadataDelta, Any], None]]] = {
     PartitionAdded: MetadataDelta.replay_partition_added,
     PartitionChanged: MetadataDelta.replay_partition_changed,
     TopicRemoved: MetadataDelta.replay_topic_removed,
+    TopicBuried: MetadataDelta.replay_topic_buried,
     ConfigChanged: MetadataDelta.replay_config_changed,
     ProducerIdsAllocated: MetadataDelta.replay_producer_ids_allocated,
 }

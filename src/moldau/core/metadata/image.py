@@ -17,12 +17,14 @@ from moldau.core.metadata.records import (
     PartitionAdded,
     ProducerIdsAllocated,
     Record,
+    TopicBuried,
     TopicCreated,
 )
 from moldau.model.checks import check
 from moldau.model.ids import collision_key
 
 NO_LEADER: Final = -1
+GRAVES_MAX: Final = 10_000
 _EMPTY: Final[Mapping[str, str]] = {}
 
 
@@ -80,6 +82,8 @@ class MetadataImage(NamedTuple):
     """(resource type, resource name) -> overrides."""
     features: Mapping[str, int] = {}
     next_producer_id: int = 0
+    graves: Mapping[bytes, None] = {}
+    """Ids of removed topics, oldest first; the newest `GRAVES_MAX` are kept."""
 
     def topic_named(self, name: str) -> TopicImage | None:
         return self.topics_by_name.get(name)
@@ -103,6 +107,8 @@ class MetadataImage(NamedTuple):
             yield FeatureFinalised(name, level)
         for _, broker in sorted(self.brokers.items()):
             yield BrokerRegistered(*broker)
+        for topic_id in self.graves:
+            yield TopicBuried(topic_id)
         for name in sorted(self.topics_by_name):
             topic = self.topics_by_name[name]
             yield TopicCreated(topic.topic_id, name)

@@ -103,6 +103,13 @@ class TopicRemoved(NamedTuple):
     topic_id: bytes
 
 
+class TopicBuried(NamedTuple):
+    """Only in snapshots: a topic that was removed before. A broker that was down then knows by it that the log it
+    still holds was deleted on purpose, and is not a stranger's."""
+
+    topic_id: bytes
+
+
 class ConfigChanged(NamedTuple):
     """A value of None deletes the key. Resource types are the protocol's (`commands.ResourceType`)."""
 
@@ -127,6 +134,7 @@ Record: TypeAlias = (
     | PartitionAdded
     | PartitionChanged
     | TopicRemoved
+    | TopicBuried
     | ConfigChanged
     | ProducerIdsAllocated
 )
@@ -140,6 +148,7 @@ _VERSIONS: Final[dict[type, int]] = {
     PartitionAdded: 0,
     PartitionChanged: 0,
     TopicRemoved: 0,
+    TopicBuried: 0,
     ConfigChanged: 0,
     ProducerIdsAllocated: 0,
 }
