@@ -17,7 +17,7 @@ PRIMITIVE_NAMES = ("EMPTY", "NIL_UUID", "Reader", "RecordsIn", "RecordsOut", "Wr
 
 def module_text(stem: str, messages: list[Message]) -> str:
     body: list[str] = []
-    taken = _names_used_twice(messages)
+    taken = names_used_twice(messages)
     for message in messages:
         layouts = MessageLayouts(message, taken)
         for layout in layouts.layouts():
@@ -30,7 +30,7 @@ def module_text(stem: str, messages: list[Message]) -> str:
     return "\n".join([*_top_lines(messages, text), *_record_type_lines(messages)]) + "\n" + text + "\n"
 
 
-def _names_used_twice(messages: list[Message]) -> frozenset[str]:
+def names_used_twice(messages: list[Message]) -> frozenset[str]:
     """Struct names that request and response of one API define differently; these get the message's name before."""
     counts = Counter(name for message in messages for name in MessageLayouts(message, frozenset()).order)
     reserved = {"Message", *PRIMITIVE_NAMES, *(message.name for message in messages)}
