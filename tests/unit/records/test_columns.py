@@ -1,0 +1,156 @@
+"""Batches as Arrow columns, against the record iterator."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from moldau.model.failures import CorruptBatch
+from moldau.records.batch import iterate_headers
+from moldau.records.builder import BatchBuilder, build_end_marker
+from moldau.records.column_walk import ColumnWalk
+from moldau.records.columns import arrow_schema, batches_to_columns, record_columns
+from moldau.records.reader import read_batch
+
+from .batches import CODECS, plain_batch
+
+pytest.importorskip("pyarrow")
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def mixed_batches() -> bytes:
+    """Every codec, sizes around the inline limit of a view, nulls, headers, gaps."""
+    pieces = []
+    for codec in CODECS:
+        builder = BatchBuilder(codec=codec, base_offset=codec * 1000, log_append_time_ms=123 if codec == 2 else -1)
+        for index in range(40):
+            key = None if index % 7 == 0 else b"k" * index
+            value = None if index % 5 == 0 else bytes([index]) * (index + 1) * (codec + 1)
+            headers = [("h", b"1"), ("n", None)] if index % 3 == 0 else []
+            builder.append(key, value, headers, 1_700_000_000_000 + index, codec * 1000 + index * 2)
+        pieces.append(builder.build())
+    return b"".join(pieces)
+
+
+def expected_rows(data: bytes, start_offset: int) -> list[dict[str, Any]]:
+    rows = []
+    for position, header in iterate_headers(data):
+        for record in read_batch(data, position, header):
+            if record.offset >= start_offset:
+                rows.append(
+                    {
+                        "key": record.key,
+                        "value": record.value,
+                        "topic": "orders",
+                        "partition": 3,
+                        "offset": record.offset,
+                        "timestamp": EPOCH + datetime.timedelta(milliseconds=record.timestamp),
+                        "timestampType": int(header.log_append_time),
+                        "headers": [{"key": key, "value": value} for key, value in record.headers] or None,
+                    }
+                )
+    return rows
+
+
+@pytest.mark.parametrize("views", [True, False])
+@pytest.mark.parametrize("start_offset", [0, 1011, 4079, 9000])
+def test_columns_hold_what_the_iterator_reads(views: bool, start_offset: int) -> None:
+    data = mixed_batches()
+    columns = batches_to_columns(
+        [data], topic="orders", partition=3, start_offset=start_offset, headers=True, views=views
+    )
+    columns.validate(full=True)
+    assert columns.schema.equals(arrow_schema(headers=True, views=views))
+    assert columns.to_pylist() == expected_rows(data, start_offset)
+
+
+def test_headers_are_left_out_unless_asked_for() -> None:
+    columns = batches_to_columns([mixed_batches()], topic="orders", partition=3)
+    assert columns.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert columns.num_rows == 200
+
+
+def test_values_are_not_copied_into_views() -> None:
+    data = plain_batch(3, value_bytes=1000)
+    walk = ColumnWalk()
+    assert walk.feed(data) == len(data)
+    columns = record_columns(walk, topic="t", partition=0, views=True)
+    assert columns.column("value").buffers()[2].size == len(data)
+
+
+def test_a_partial_batch_is_left_for_the_next_window() -> None:
+    first, second = plain_batch(3), plain_batch(4, base_offset=3)
+    walk = ColumnWalk()
+    assert walk.feed(first + second[:-1]) == len(first)
+    assert (walk.count, walk.next_offset) == (3, 3)
+    assert walk.feed(second) == len(second)
+    assert (walk.count, walk.next_offset) == (7, 7)
+
+
+def test_reading_stops_at_the_end_offset() -> None:
+    data = plain_batch(3) + plain_batch(4, base_offset=3)
+    walk = ColumnWalk(start_offset=1, end_offset=5)
+    walk.feed(data)
+    columns = record_columns(walk, topic="t", partition=0)
+    assert columns.column("offset").to_pylist() == [1, 2, 3, 4]
+    assert walk.next_offset == 5
+
+
+def test_markers_and_aborted_transactions_are_left_out() -> None:
+    def data(producer_id: int, offset: int) -> bytes:
+        builder = BatchBuilder(
+            base_offset=offset, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        builder.append(b"k", b"v", (), 5)
+        return builder.build()
+
+    def marker(producer_id: int, offset: int, aborted: bool) -> bytes:
+        return build_end_marker(
+            aborted=aborted,
+            producer_id=producer_id,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp=5,
+            base_offset=offset,
+        )
+
+    log = data(1, 0) + data(2, 1) + marker(1, 2, True) + data(1, 3) + marker(2, 4, False) + marker(1, 5, False)
+    committed = ColumnWalk(aborted=[(1, 0)])
+    committed.feed(log)
+    assert record_columns(committed, topic="t", partition=0).column("offset").to_pylist() == [1, 3]
+    assert committed.next_offset == 6
+    uncommitted = ColumnWalk()
+    uncommitted.feed(log)
+    assert uncommitted.count == 3
+
+
+def test_header_keys_that_are_not_utf8_become_readable() -> None:
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", [(b"\xff".decode("utf-8", "surrogateescape"), b"x")], 5)
+    columns = batches_to_columns([builder.build()], topic="t", partition=0, headers=True)
+    assert columns.column("headers").to_pylist() == [[{"key": "\ufffd", "value": b"x"}]]
+
+
+def test_no_batches_are_an_empty_table() -> None:
+    columns = batches_to_columns([], topic="t", partition=0, headers=True)
+    assert columns.num_rows == 0
+    columns.validate(full=True)
+
+
+def test_timestamps_that_microseconds_cannot_hold_are_clamped() -> None:
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", (), 2**61)
+    walk = ColumnWalk()
+    walk.feed(builder.build())
+    assert int.from_bytes(walk.timestamps.getvalue(), "little") == (2**63 - 1) // 1000 * 1000
+
+
+def test_broken_headers_are_corrupt() -> None:
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", [("name", b"content")], 5)
+    batch = bytearray(builder.build())
+    batch[-8] = 0x7E  # the value's length, now beyond the record
+    with pytest.raises(CorruptBatch):
+        ColumnWalk(with_headers=True).feed(bytes(batch))
