@@ -387,7 +387,7 @@ class Connection(Outgoing):
                 return
             if not isinstance(result, NoReply):
                 self._encode(first.route, first.context, result)
-                if self.closed:
+                if self._gone():
                     return
         self.hub.mark(self)
         if reply.holds:
@@ -472,6 +472,9 @@ class Connection(Outgoing):
 
     def _may_read(self) -> bool:
         return self.held == 0 and not self.closed
+
+    def _gone(self) -> bool:
+        return self.closed
 
     # Ends
 
