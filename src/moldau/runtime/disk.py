@@ -250,20 +250,19 @@ class RealFile:
         finally:
             with self._guard:
                 self._syncs_under_way -= 1
-                close_now = self._closed and self._syncs_under_way == 0
-            if close_now:
-                os.close(self._fd)
+            self._close_if_idle()
 
     def close(self) -> None:
         """Close now, or when the last sync in another thread returns: its descriptor must not be reused under it."""
         self._forget_all()
+        self._closed = True
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
         with self._guard:
-            if self._closed:
-                return
-            self._closed = True
-            close_now = self._syncs_under_way == 0
-        if close_now:
-            os.close(self._fd)
+            if self._closed and self._syncs_under_way == 0 and self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
 
 
 class RealDisk:

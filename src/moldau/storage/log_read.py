@@ -71,9 +71,7 @@ def _read_from_segments(
     return LogSlice(NONE, [], 0)
 
 
-def _end_of_read(
-    segment: Segment, start: i64, end_offset: i64, size_bytes_max: i64, at_least_one_batch: bool
-) -> i64:
+def _end_of_read(segment: Segment, start: i64, end_offset: i64, size_bytes_max: i64, at_least_one_batch: bool) -> i64:
     end: i64 = segment.size_bytes
     if end_offset < segment.next_offset:
         end = segment.position_for(end_offset)

@@ -25,6 +25,7 @@ from moldau.storage.flush_set import Flushable, FlushSet
 from moldau.storage.names import (
     EPOCH_CHECKPOINT,
     INDEX_SUFFIX,
+    PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
@@ -51,7 +52,7 @@ class SyncJob:
         self.generation: i64 = generation
         self.files: list[File] = []
         self.paths: list[str] = []
-        self.directory = ""
+        self.directories: list[str] = []
 
     def run(self) -> None:
         """Blocks; run it off the loop. Raises DiskFailed, which is final."""
@@ -66,8 +67,8 @@ class SyncJob:
                 small.sync()
             finally:
                 small.close()
-        if self.directory:
-            self.disk.sync_dir(self.directory)
+        for directory in self.directories:
+            self.disk.sync_dir(directory)
 
 
 class LogState(Flushable):
@@ -121,6 +122,8 @@ class LogState(Flushable):
         self.gathered = BytesWriter()
         self.unsynced_sealed: list[Segment] = []
         self.directory_changed = True
+        self.folder_unsynced = True
+        """The first sync also makes the folder itself durable: its name in the directory, and whose log it is."""
         self.recently_read: list[Segment] = []
 
     # --- queries -----------------------------------------------------------------------------------------------------
@@ -222,7 +225,8 @@ class LogState(Flushable):
         """Write what was gathered to the page cache. Raises DiskFailed after taking the directory offline."""
         if not self.has_unflushed:
             return
-        self.has_unflushed = False
+        # The mark stays after a failure: a read or a roll may meet it first, and the end of the tick must still report
+        # this log, or appends that were lost here would be acknowledged.
         if self.offline:
             raise DiskFailed(f"{self.path} is offline: {self.home.reason or 'closed'}")
         if len(self.gathered) > 0:
@@ -233,6 +237,7 @@ class LogState(Flushable):
             except DiskFailed as error:
                 self.home.fail(str(error))
                 raise
+        self.has_unflushed = False
         if self.end_offset - self.durable_end_offset >= self.settings.flush_messages:
             self.request_sync()
 
@@ -283,6 +288,26 @@ class LogState(Flushable):
     def snapshot_path(self, offset: i64) -> str:
         return f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
 
+    def abandon(self) -> None:
+        """The log is being deleted: drop what was gathered and close the files."""
+        self.closed = True
+        self.has_unflushed = False
+        self.gathered.truncate(0)
+        for segment in self.segments:
+            segment.close()
+
+    def relocate(self, path: str) -> None:
+        """Rename the log's folder. Open files stay open."""
+        try:
+            self.disk.rename(self.path, path)
+            self.disk.sync_dir(self.directory)
+        except DiskFailed as error:
+            self.home.fail(str(error))
+            raise
+        self.path = path
+        for segment in self.segments:
+            segment.directory = path
+
     # --- leader epochs -----------------------------------------------------------------------------------------------
 
     def assign_epoch(self, epoch: i64, start_offset: i64) -> None:
@@ -315,8 +340,12 @@ class LogState(Flushable):
                 job.paths.append(segment.path(kind))
             job.paths.append(self.snapshot_path(segment.next_offset))
         job.files.append(self.active.file())
+        if self.folder_unsynced:
+            job.paths.append(f"{self.path}/{PARTITION_METADATA}")
+            job.directories.append(self.directory)
+            self.folder_unsynced = False
         if self.directory_changed:
-            job.directory = self.path
+            job.directories.append(self.path)
         self.unsynced_sealed = []
         self.directory_changed = False
         return job

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from mypy_extensions import i64
 
+from moldau.core.log.retention import plan_deletion
+from moldau.core.log.segment_facts import SegmentFacts
 from moldau.model.checks import check
 from moldau.model.failures import DiskFailed
 from moldau.storage.log_state import LogState
@@ -123,14 +127,18 @@ def delete_first(log: LogState, count: i64, now_ms: i64) -> None:
     remove_segments(log, removed)
 
 
-def remove_segments(log: LogState, segments: list[Segment]) -> None:
-    """Rename the files to `.deleted`; whoever listens removes them after `file.delete.delay.ms`."""
+def remove_segments(log: LogState, segments: list[Segment], replaced_from: i64 = -1) -> None:
+    """Rename the files to `.deleted`; whoever listens removes them after `file.delete.delay.ms`.
+
+    `replaced_from`: the base of a segment that takes their place, whose producer snapshot stays.
+    """
     try:
         for segment in segments:
             segment.close()
             for kind in SEGMENT_SUFFIXES:
                 rename_if_there(log, segment.path(kind))
-            rename_if_there(log, log.snapshot_path(segment.base_offset))
+            if segment.base_offset != replaced_from:
+                rename_if_there(log, log.snapshot_path(segment.base_offset))
     except DiskFailed as error:
         log.home.fail(str(error))
         raise
@@ -142,10 +150,8 @@ def remove_segments(log: LogState, segments: list[Segment]) -> None:
 
 
 def rename_if_there(log: LogState, path: str) -> None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         log.disk.rename(path, path + DELETED_SUFFIX)
-    except FileNotFoundError:
-        pass
 
 
 def remove_deleted_files(log: LogState) -> None:
@@ -155,10 +161,47 @@ def remove_deleted_files(log: LogState) -> None:
 
 
 def delete_old_segments(log: LogState, now_ms: i64) -> int:
-    """Retention by start offset, size and time."""
+    """Retention by start offset, size and time. Returns how many segments went.
+
+    An active segment that has expired is sealed first and then goes with the others, as in Kafka: otherwise a quiet
+    topic would keep its last records for ever. To the plan it looks sealed, followed by an empty active one.
+    """
     if log.offline:
         return 0
-    return 0
+    facts = [facts_of(segment) for segment in log.segments]
+    if log.active.size_bytes > 0:
+        facts.append(SegmentFacts(int(log.end_offset), 0, int(now_ms)))
+    committed = log.end_offset if log.high_watermark < 0 else log.high_watermark
+    plan = plan_deletion(
+        facts,
+        settings=log.settings,
+        now_ms=int(now_ms),
+        start_offset=int(log.start_offset),
+        high_watermark=int(committed),
+    )
+    delete_first(log, len(plan), now_ms)
+    return len(plan)
+
+
+def facts_of(segment: Segment) -> SegmentFacts:
+    segment.load_first_timestamp()
+    return SegmentFacts(
+        int(segment.base_offset),
+        int(segment.size_bytes),
+        int(segment.largest_timestamp()),
+        int(segment.first_timestamp),
+        size_if_there(segment, INDEX_SUFFIX),
+        size_if_there(segment, TIME_INDEX_SUFFIX),
+    )
+
+
+def size_if_there(segment: Segment, kind: str) -> int:
+    if not segment.sealed:
+        return 0
+    try:
+        return segment.disk.size_bytes(segment.path(kind))
+    except FileNotFoundError:
+        return 0
 
 
 def close(log: LogState) -> None:

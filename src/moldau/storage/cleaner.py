@@ -1,0 +1,156 @@
+"""Background upkeep of the logs: retention and compaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from moldau.core.log.compaction import CleanPlan, dirtiest, plan_clean
+from moldau.model.failures import CorruptBatch, DiskFailed, UnsupportedCodec
+from moldau.model.ids import TopicPartition
+from moldau.storage.checkpoints import read_offsets, write_offsets
+from moldau.storage.clean_log import CleanerLimits, CleanReport, LogCleaning, Superseded
+from moldau.storage.directory import LogDirectory
+from moldau.storage.log_dirs import LogDirs
+from moldau.storage.log_trim import facts_of
+from moldau.storage.names import CLEANER_CHECKPOINT
+from moldau.storage.partition_log import PartitionLog
+
+RETENTION_INTERVAL_MS: Final = 300_000
+BACKOFF_MS: Final = 15_000
+
+
+class Cleaner:
+    """Deletes what retention lets go and compacts the dirtiest logs, one at a time per worker."""
+
+    def __init__(
+        self,
+        log_dirs: LogDirs,
+        *,
+        limits: CleanerLimits | None = None,
+        enabled: bool = True,
+        workers: int = 1,
+        retention_interval_ms: int = RETENTION_INTERVAL_MS,
+        backoff_ms: int = BACKOFF_MS,
+        on_problem: Callable[[TopicPartition, str], None] | None = None,
+        on_cleaned: Callable[[TopicPartition, CleanReport], None] | None = None,
+    ) -> None:
+        self.log_dirs = log_dirs
+        self.limits = limits or CleanerLimits()
+        self.retention_interval_ms = retention_interval_ms
+        self.backoff_ms = backoff_ms
+        self.uncleanable: dict[TopicPartition, str] = {}
+        """Logs that could not be compacted, and why. They are left alone until the broker restarts."""
+        self._enabled = enabled
+        self._workers = max(1, workers)
+        self._on_problem = on_problem
+        self._on_cleaned = on_cleaned
+        self._cleaned: dict[str, dict[TopicPartition, int]] = {}
+        self._under_way: set[TopicPartition] = set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        loops = [self._run_retention()]
+        if self._enabled:
+            loops += [self._run_compaction() for _ in range(self._workers)]
+        await asyncio.gather(*loops)
+
+    async def _run_retention(self) -> None:
+        while True:
+            await asyncio.sleep(self.retention_interval_ms / 1000)
+            await self.retention_pass()
+
+    async def _run_compaction(self) -> None:
+        while True:
+            if await self.clean_next() is None:
+                await asyncio.sleep(self.backoff_ms / 1000)
+
+    # --- retention ---------------------------------------------------------------------------------------------------
+
+    async def retention_pass(self) -> int:
+        """Apply retention to every log, and forget producers that expired; how many segments went."""
+        deleted = 0
+        for tp, log in list(self.log_dirs.logs.items()):
+            if tp in self._under_way or log.offline:
+                continue
+            now_ms = self.log_dirs.clock.now_ms()
+            try:
+                deleted += log.delete_old_segments(now_ms)
+            except DiskFailed as error:
+                log.home.fail(str(error))
+            log.producers.expire(now_ms, log.producer_expiration_ms)
+            await asyncio.sleep(0)
+        return deleted
+
+    # --- compaction --------------------------------------------------------------------------------------------------
+
+    async def clean_next(self) -> CleanReport | None:
+        """Compact the log that needs it most; None when none does."""
+        plans: dict[str, tuple[TopicPartition, PartitionLog, CleanPlan]] = {}
+        for tp, log in self.log_dirs.logs.items():
+            plan = self.plan(tp, log)
+            if plan is not None:
+                plans[str(tp)] = (tp, log, plan)
+        name = dirtiest((name, plan, log.settings) for name, (_, log, plan) in plans.items())
+        if name is None:
+            return None
+        tp, log, plan = plans[name]
+        return await self.clean(tp, log, plan)
+
+    def plan(self, tp: TopicPartition, log: PartitionLog) -> CleanPlan | None:
+        """What compaction would do to a log; None when it is not to be compacted."""
+        if not log.settings.compact or log.offline or tp in self.uncleanable or tp in self._under_way:
+            return None
+        if len(log.segments) < 2:
+            return None
+        bound = log.first_unstable_offset()
+        if log.high_watermark >= 0:
+            bound = int(log.high_watermark) if bound is None else min(bound, int(log.high_watermark))
+        return plan_clean(
+            [facts_of(segment) for segment in log.segments],
+            settings=log.settings,
+            now_ms=self.log_dirs.clock.now_ms(),
+            cleaned_offset=self._cleaned_in(log.home).get(tp),
+            start_offset=int(log.start_offset),
+            end_offset=int(log.end_offset),
+            first_unstable_offset=bound,
+        )
+
+    async def clean(self, tp: TopicPartition, log: PartitionLog, plan: CleanPlan) -> CleanReport | None:
+        """Compact one log. A log that cannot be is set aside and reported, so that it does not block the others."""
+        self._under_way.add(tp)
+        cleaning = LogCleaning(self.log_dirs.disk, log, plan, self.limits, self.log_dirs.clock.now_ms())
+        try:
+            report = await cleaning.run()
+            await self._note_cleaned(tp, log, report.end_offset)
+        except Superseded:
+            return cleaning.report
+        except DiskFailed as error:
+            log.home.fail(str(error))
+            return None
+        except (CorruptBatch, UnsupportedCodec) as error:
+            self.uncleanable[tp] = str(error)
+            if self._on_problem is not None:
+                self._on_problem(tp, str(error))
+            return cleaning.report
+        finally:
+            self._under_way.discard(tp)
+        if self._on_cleaned is not None:
+            self._on_cleaned(tp, report)
+        return report
+
+    def _cleaned_in(self, home: LogDirectory) -> dict[TopicPartition, int]:
+        known = self._cleaned.get(home.path)
+        if known is None:
+            known = read_offsets(self.log_dirs.disk, f"{home.path}/{CLEANER_CHECKPOINT}")
+            self._cleaned[home.path] = known
+        return known
+
+    async def _note_cleaned(self, tp: TopicPartition, log: PartitionLog, end_offset: int) -> None:
+        known = self._cleaned_in(log.home)
+        known[tp] = end_offset
+        offsets = {one: offset for one, offset in known.items() if one in self.log_dirs.logs}
+        path = f"{log.directory}/{CLEANER_CHECKPOINT}"
+        await self.log_dirs.disk.off_loop(partial(write_offsets, self.log_dirs.disk, path, offsets))

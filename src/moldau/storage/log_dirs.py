@@ -1,0 +1,391 @@
+"""All logs of a broker, in the directories of `log.dirs`.
+
+A directory that fails goes offline with its logs; the others go on. A broker without any directory cannot start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from moldau.core.log.settings import FOREVER, LogSettings
+from moldau.model.checks import check
+from moldau.model.failures import DiskFailed
+from moldau.model.ids import TopicPartition
+from moldau.ports import Clock, Disk, Entropy
+from moldau.storage.checkpoints import encode_partition_metadata, write_offsets
+from moldau.storage.directory import LogDirectory
+from moldau.storage.flush_set import FlushSet
+from moldau.storage.log_state import LogState
+from moldau.storage.move_log import move_log
+from moldau.storage.names import (
+    DELETED_SUFFIX,
+    EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_CHECKPOINT,
+    START_CHECKPOINT,
+    delete_dir_name,
+    partition_dir_name,
+)
+from moldau.storage.open_dirs import DirectoryIdentity, DirectoryOpener, OpenProgress, write_clean_marker
+from moldau.storage.partition_log import PartitionLog
+from moldau.storage.segment import Segment
+from moldau.storage.syncer import Syncer
+
+CHECKPOINT_INTERVAL_MS: Final = 60_000
+FLUSH_CHECK_MS_MIN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LogDescription:
+    topic: str
+    partition: int
+    size_bytes: int
+    is_future: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryDescription:
+    """One directory, for DescribeLogDirs."""
+
+    path: str
+    directory_id: bytes
+    offline: bool
+    reason: str
+    total_bytes: int = -1
+    free_bytes: int = -1
+    logs: list[LogDescription] = field(default_factory=list)
+
+
+class LogDirs:
+    """Opens, makes, deletes and closes the logs of a broker."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directories: Sequence[str],
+        clock: Clock,
+        settings_for: Callable[[str], LogSettings],
+        *,
+        entropy: Entropy,
+        flush_set: FlushSet | None = None,
+        node_id: int = 1,
+        cluster_id: str = "",
+        recovery_threads: int = 2,
+        producer_expiration_ms: int = 86_400_000,
+        checkpoint_interval_ms: int = CHECKPOINT_INTERVAL_MS,
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.settings_for = settings_for
+        self.flush_set = flush_set if flush_set is not None else FlushSet()
+        self.directories = [LogDirectory(path) for path in dict.fromkeys(directories)]
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.syncer = Syncer(disk, clock)
+        self.clean_start = True
+        """Whether every directory had been stopped cleanly."""
+        self.previous_broker_epoch = -1
+        self.on_offline: Callable[[LogDirectory], None] | None = None
+        """Told once about each directory that fails."""
+        self.chance = entropy.stream("storage")
+        self._identity = DirectoryIdentity(node_id, cluster_id)
+        self._recovery_threads = recovery_threads
+        self._producer_expiration_ms = producer_expiration_ms
+        self._checkpoint_interval_ms = checkpoint_interval_ms
+        self._releases: dict[str, Callable[[], None]] = {}
+        self._futures: dict[TopicPartition, PartitionLog] = {}
+        self._removals: list[tuple[int, str]] = []
+        self._wake = asyncio.Event()
+        self._closed = False
+        for home in self.directories:
+            home.on_offline = self._went_offline
+
+    # --- opening -----------------------------------------------------------------------------------------------------
+
+    async def open(self, progress: Callable[[OpenProgress], None] | None = None) -> None:
+        """Lock the directories and recover every log. Raises DiskFailed when no directory is usable."""
+        opener = DirectoryOpener(
+            self.disk, self.clock, self._identity, self.chance, self.make_log, self._recovery_threads, progress
+        )
+        for home in self.directories:
+            try:
+                opened = await opener.open(home)
+            except DiskFailed as error:
+                home.fail(str(error))
+                continue
+            self._releases[home.path] = opened.release
+            self.clean_start = self.clean_start and opened.clean
+            self.previous_broker_epoch = max(self.previous_broker_epoch, opened.broker_epoch)
+            for log in opened.logs:
+                self._adopt(log)
+        if not self.online():
+            raise DiskFailed("; ".join(f"{home.path}: {home.reason}" for home in self.directories))
+
+    def _adopt(self, log: PartitionLog) -> None:
+        tp = TopicPartition(log.topic, log.partition)
+        other = self.logs.get(tp)
+        if other is not None:
+            # A move was interrupted between renaming the copy and removing the original: both are complete.
+            loser, log = (log, other) if other.end_offset >= log.end_offset else (other, log)
+            self._discard(loser)
+        self.logs[tp] = log
+
+    def make_log(self, home: LogDirectory, folder: str, topic: str, partition: int, topic_id: bytes) -> PartitionLog:
+        log = PartitionLog(
+            self.disk,
+            home,
+            f"{home.path}/{folder}",
+            topic,
+            partition,
+            topic_id,
+            self.settings_for(topic),
+            self.chance,
+            self.flush_set,
+        )
+        log.producer_expiration_ms = self._producer_expiration_ms
+        self.syncer.attach(log)
+        log.on_removed = self._segments_removed
+        return log
+
+    # --- making and deleting -----------------------------------------------------------------------------------------
+
+    def online(self) -> list[LogDirectory]:
+        return [home for home in self.directories if not home.offline]
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        return self.logs.get(TopicPartition(topic, partition))
+
+    def create(self, topic: str, topic_id: bytes, partition: int, directory: str | None = None) -> PartitionLog:
+        """An empty log, in the directory with the fewest partitions unless one is named. Raises DiskFailed."""
+        tp = TopicPartition(topic, partition)
+        check(tp not in self.logs, "the log exists already", tp)
+        home = self._choose(directory)
+        log = self.make_log(home, partition_dir_name(topic, partition), topic, partition, topic_id)
+        try:
+            self.disk.make_dirs(log.path)
+            self._write_small(f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
+            self._write_small(f"{log.path}/{EPOCH_CHECKPOINT}", log.epochs.encode().encode())
+            log.add_segment(0, self.clock.now_ms())
+        except DiskFailed as error:
+            home.fail(str(error))
+            raise
+        self.logs[tp] = log
+        return log
+
+    def set_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
+        """Give a log that has no topic id (an old or damaged partition.metadata) the one the cluster knows."""
+        log.topic_id = topic_id
+        self.disk.replace(f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
+
+    def _write_small(self, path: str, data: bytes) -> None:
+        """Not synced: a log lost with the machine before its first record is made again from the cluster's metadata."""
+        file = self.disk.open(path, create=True)
+        try:
+            if file.size_bytes() > 0:
+                file.truncate(0)
+            file.append(data)
+        finally:
+            file.close()
+
+    def _choose(self, directory: str | None) -> LogDirectory:
+        online = self.online()
+        if directory is not None:
+            online = [home for home in online if home.path == directory]
+        if not online:
+            raise DiskFailed(f"no usable log directory{f' {directory}' if directory else ''}")
+        counts = {home.path: 0 for home in online}
+        for log in [*self.logs.values(), *self._futures.values()]:
+            if log.directory in counts:
+                counts[log.directory] += 1
+        return min(online, key=lambda home: counts[home.path])
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a log away. Its folder is renamed at once and removed after `file.delete.delay.ms`."""
+        log = self.logs.pop(TopicPartition(topic, partition), None)
+        if log is not None:
+            self._discard(log)
+
+    def _discard(self, log: PartitionLog) -> None:
+        log.abandon()
+        if log.home.offline:
+            return
+        target = f"{log.directory}/{delete_dir_name(log.topic, log.partition, self.chance.randbytes(16).hex())}"
+        try:
+            self.disk.rename(log.path, target)
+        except DiskFailed as error:
+            log.home.fail(str(error))
+            return
+        self._remove_later(target, int(log.settings.file_delete_delay_ms))
+
+    def _segments_removed(self, log: LogState, segments: list[Segment]) -> None:
+        delay_ms = int(log.settings.file_delete_delay_ms)
+        for segment in segments:
+            self._remove_later(f"{log.path}/{segment.base_offset:020d}.*{DELETED_SUFFIX}", delay_ms)
+
+    def _remove_later(self, path: str, delay_ms: int) -> None:
+        self._removals.append((self.clock.now_ms() + delay_ms, path))
+        self._wake.set()
+
+    # --- moving ------------------------------------------------------------------------------------------------------
+
+    def future_of(self, tp: TopicPartition) -> PartitionLog | None:
+        """The copy of a log that is being moved, for DescribeLogDirs."""
+        return self._futures.get(tp)
+
+    async def move(self, tp: TopicPartition, directory: str) -> PartitionLog:
+        """Copy a log to another directory while it is in use, then let the copy take its place.
+
+        Returns the log that now stands for the partition; whoever holds the old one must take the new one. Raises
+        KeyError when there is no such log or directory.
+        """
+        return await move_log(self, tp, directory)
+
+    def register_future(self, tp: TopicPartition, copy: PartitionLog) -> None:
+        check(tp not in self._futures, "the log is being moved already", tp)
+        self._futures[tp] = copy
+
+    def drop_future(self, tp: TopicPartition) -> None:
+        """Give up a move."""
+        copy = self._futures.pop(tp, None)
+        if copy is not None:
+            self._discard(copy)
+
+    def promote(self, tp: TopicPartition, old: PartitionLog, copy: PartitionLog) -> None:
+        """The copy takes the place of the original."""
+        self._futures.pop(tp, None)
+        self.logs[tp] = copy
+        self._discard(old)
+
+    # --- upkeep ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Checkpoints, syncs that are due by `flush.ms`, removal of deleted files. Runs until cancelled."""
+        next_checkpoint_ms = self.clock.now_ms() + self._checkpoint_interval_ms
+        while not self._closed:
+            now_ms = self.clock.now_ms()
+            await self.remove_due(now_ms)
+            flush_ms = self.sync_due(now_ms)
+            if now_ms >= next_checkpoint_ms:
+                await self.checkpoint()
+                next_checkpoint_ms = self.clock.now_ms() + self._checkpoint_interval_ms
+            deadlines = [next_checkpoint_ms, flush_ms, *(deadline for deadline, _ in self._removals)]
+            await self._wait((min(deadlines) - self.clock.now_ms()) / 1000)
+
+    async def _wait(self, seconds: float) -> None:
+        self._wake.clear()
+        if seconds > 0:
+            try:
+                await asyncio.wait_for(self._wake.wait(), seconds)
+            except TimeoutError:
+                return
+
+    def sync_due(self, now_ms: int) -> int:
+        """Ask for the syncs that `flush.ms` demands; when to look again."""
+        next_ms = FOREVER
+        for log in self.logs.values():
+            flush_ms = int(log.settings.flush_ms)
+            if flush_ms == FOREVER or log.offline:
+                continue
+            if log.unsynced_since_ms >= 0 and now_ms - log.unsynced_since_ms >= flush_ms:
+                log.request_sync()
+            next_ms = min(next_ms, now_ms + max(flush_ms, FLUSH_CHECK_MS_MIN))
+        return next_ms
+
+    async def remove_due(self, now_ms: int) -> None:
+        """Remove the files and folders whose delay has passed."""
+        due = [path for deadline, path in self._removals if deadline <= now_ms]
+        if not due:
+            return
+        self._removals = [entry for entry in self._removals if entry[0] > now_ms]
+        await self.disk.off_loop(lambda: remove_all(self.disk, due))
+
+    async def checkpoint(self) -> None:
+        """Write how far each log is known to be durable, and where it starts."""
+        for home in self.online():
+            recovery, starts = self._offsets_of(home)
+            try:
+                await self.disk.off_loop(partial(self._write_checkpoints, home, recovery, starts))
+            except DiskFailed as error:
+                home.fail(str(error))
+
+    def _offsets_of(self, home: LogDirectory) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        recovery: dict[TopicPartition, int] = {}
+        starts: dict[TopicPartition, int] = {}
+        for tp, log in self.logs.items():
+            if log.home is not home:
+                continue
+            recovery[tp] = int(log.durable_end_offset)
+            if log.start_offset > 0:
+                # Also when the first segment starts there: removed segments come back if the power fails before the
+                # folder is synced, and deleted records must not.
+                starts[tp] = int(log.start_offset)
+        return recovery, starts
+
+    def _write_checkpoints(
+        self, home: LogDirectory, recovery: dict[TopicPartition, int], starts: dict[TopicPartition, int]
+    ) -> None:
+        write_offsets(self.disk, f"{home.path}/{RECOVERY_CHECKPOINT}", recovery)
+        write_offsets(self.disk, f"{home.path}/{START_CHECKPOINT}", starts)
+
+    def describe(self) -> list[DirectoryDescription]:
+        return [self._describe(home) for home in self.directories]
+
+    def _describe(self, home: LogDirectory) -> DirectoryDescription:
+        if home.offline:
+            return DirectoryDescription(home.path, home.directory_id, True, home.reason)
+        space = self.disk.space(home.path)
+        logs = [
+            LogDescription(log.topic, log.partition, log.size_bytes, is_future)
+            for known, is_future in ((self.logs, False), (self._futures, True))
+            for log in known.values()
+            if log.home is home
+        ]
+        return DirectoryDescription(home.path, home.directory_id, False, "", space.total_bytes, space.free_bytes, logs)
+
+    def _went_offline(self, home: LogDirectory) -> None:
+        if self.on_offline is not None:
+            self.on_offline(home)
+
+    # --- closing -----------------------------------------------------------------------------------------------------
+
+    async def close(self, broker_epoch: int = -1) -> None:
+        """Make everything durable, write the checkpoints and the clean-shutdown markers, release the locks."""
+        if self._closed:
+            return
+        self._closed = True
+        self._wake.set()
+        self.flush_set.flush_all()
+        await self.syncer.close()
+        for home in self.online():
+            logs = [log for log in self.logs.values() if log.home is home]
+            for log in logs:
+                await self.disk.off_loop(log.close)
+            recovery, starts = self._offsets_of(home)
+            try:
+                if not home.offline:
+                    self._write_checkpoints(home, recovery, starts)
+                    write_clean_marker(self.disk, home, broker_epoch)
+            except DiskFailed as error:
+                home.fail(str(error))
+        for release in self._releases.values():
+            release()
+        self._releases.clear()
+
+
+def remove_all(disk: Disk, paths: Sequence[str]) -> None:
+    """Remove folders, and files by the pattern `<folder>/<20 digits>.*.deleted`. What is gone already is fine."""
+    for path in paths:
+        folder, star, suffix = path.partition("*")
+        try:
+            if not star:
+                disk.remove_tree(path)
+                continue
+            parent, _, prefix = folder.rpartition("/")
+            for name in disk.list(parent):
+                if name.startswith(prefix) and name.endswith(suffix):
+                    disk.remove(f"{parent}/{name}")
+        except (FileNotFoundError, DiskFailed):
+            continue

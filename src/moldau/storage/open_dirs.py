@@ -1,0 +1,250 @@
+"""Opening one entry of `log.dirs`: lock it, see whose it is, and recover its logs in parallel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from moldau.core.log.settings import FOREVER
+from moldau.model.failures import DiskFailed
+from moldau.model.ids import NO_TOPIC_ID, TopicPartition
+from moldau.ports import Chance, Clock, Disk
+from moldau.storage.checkpoints import (
+    MetaProperties,
+    decode_broker_epoch,
+    decode_meta,
+    decode_partition_metadata,
+    encode_clean_shutdown,
+    encode_meta,
+    read_offsets,
+)
+from moldau.storage.directory import LogDirectory
+from moldau.storage.leftovers import segment_bases
+from moldau.storage.names import (
+    CLEAN_SHUTDOWN,
+    CLUSTER_METADATA_DIR,
+    DELETE_DIR_SUFFIX,
+    FUTURE_DIR_SUFFIX,
+    LOCK,
+    LOG_SUFFIX,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_CHECKPOINT,
+    START_CHECKPOINT,
+    offset_name,
+    parse_partition_dir,
+)
+from moldau.storage.partition_log import PartitionLog
+from moldau.storage.recovery import LoadReport, load_log
+
+MakeLog = Callable[[LogDirectory, str, str, int, bytes], PartitionLog]
+
+
+@dataclass(slots=True)
+class OpenProgress:
+    """How far opening has come, over all directories seen so far."""
+
+    directory: str = ""
+    clean: bool = True
+    logs_done: int = 0
+    logs_total: int = 0
+    segments_done: int = 0
+    segments_total: int = 0
+    bytes_done: int = 0
+    bytes_total: int = 0
+    problem: str = ""
+    """The latest repair, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryIdentity:
+    """Who this broker is; a directory of somebody else is refused."""
+
+    node_id: int
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDirectory:
+    logs: list[PartitionLog]
+    clean: bool
+    broker_epoch: int
+    release: Callable[[], None]
+
+
+class DirectoryOpener:
+    """Opens directories one after the other, and the logs of each in parallel."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        identity: DirectoryIdentity,
+        chance: Chance,
+        make_log: MakeLog,
+        threads: int,
+        on_progress: Callable[[OpenProgress], None] | None,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._identity = identity
+        self._chance = chance
+        self._make_log = make_log
+        self._threads = max(1, threads)
+        self._on_progress = on_progress
+        self._progress = OpenProgress()
+
+    async def open(self, home: LogDirectory) -> OpenedDirectory:
+        """Raises DiskFailed when the directory is locked, another broker's, or does not work."""
+        make_dirs_durably(self._disk, home.path)
+        release = self._disk.lock(f"{home.path}/{LOCK}")
+        try:
+            self._check_identity(home)
+            clean, broker_epoch = self._take_clean_marker(home)
+            logs = await self._open_logs(home, clean)
+        except BaseException:
+            release()
+            raise
+        return OpenedDirectory(logs, clean, broker_epoch, release)
+
+    def _check_identity(self, home: LogDirectory) -> None:
+        path = f"{home.path}/{META_PROPERTIES}"
+        try:
+            meta = decode_meta(self._disk.read(path))
+        except FileNotFoundError:
+            meta = MetaProperties()
+        mine = self._identity
+        if meta.node_id not in (-1, mine.node_id):
+            raise DiskFailed(
+                f"{home.path} belongs to node {meta.node_id}, this is node {mine.node_id}. "
+                f"Set node.id={meta.node_id}, or choose another data directory."
+            )
+        if meta.cluster_id and mine.cluster_id and meta.cluster_id != mine.cluster_id:
+            raise DiskFailed(
+                f"{home.path} belongs to cluster {meta.cluster_id}, this broker to {mine.cluster_id}. "
+                "Choose another data directory."
+            )
+        directory_id = meta.directory_id if meta.directory_id != NO_TOPIC_ID else self._chance.randbytes(16)
+        home.directory_id = directory_id
+        wanted = MetaProperties(meta.cluster_id or mine.cluster_id, mine.node_id, directory_id)
+        if wanted != meta:
+            self._disk.replace(path, encode_meta(wanted))
+
+    def _take_clean_marker(self, home: LogDirectory) -> tuple[bool, int]:
+        """Whether the directory was stopped cleanly, and by which broker epoch. From now on it counts as not."""
+        path = f"{home.path}/{CLEAN_SHUTDOWN}"
+        try:
+            epoch = decode_broker_epoch(self._disk.read(path))
+        except FileNotFoundError:
+            # A directory without any log has nothing to recover.
+            return not self._partition_dirs(home), -1
+        self._disk.remove(path)
+        self._disk.sync_dir(home.path)
+        return True, epoch
+
+    def _partition_dirs(self, home: LogDirectory) -> list[str]:
+        """Folders of partitions. KRaft's own log and what is being deleted or moved are none."""
+        return [
+            name
+            for name in self._disk.list(home.path)
+            if name != CLUSTER_METADATA_DIR
+            and parse_partition_dir(name) is not None
+            and self._disk.is_dir(f"{home.path}/{name}")
+        ]
+
+    async def _open_logs(self, home: LogDirectory, clean: bool) -> list[PartitionLog]:
+        for name in self._disk.list(home.path):
+            # A move that did not finish is begun again by whoever asked for it.
+            if name.endswith((DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX)) and self._disk.is_dir(f"{home.path}/{name}"):
+                await self._disk.off_loop(partial(self._disk.remove_tree, f"{home.path}/{name}"))
+        names = self._partition_dirs(home)
+        recovery = read_offsets(self._disk, f"{home.path}/{RECOVERY_CHECKPOINT}")
+        starts = read_offsets(self._disk, f"{home.path}/{START_CHECKPOINT}")
+        logs = [self._new_log(home, name) for name in names]
+        for log in logs:
+            self._expect(log, FOREVER if clean else recovery.get(TopicPartition(log.topic, log.partition), 0))
+        self._progress.directory = home.path
+        self._progress.clean = clean
+        self._tell()
+        waiting = list(reversed(logs))
+
+        async def worker() -> None:
+            while waiting:
+                log = waiting.pop()
+                tp = TopicPartition(log.topic, log.partition)
+                await self._load(log, recovery.get(tp, 0), starts.get(tp, 0), clean)
+
+        workers = [asyncio.ensure_future(worker()) for _ in range(min(self._threads, len(logs)))]
+        try:
+            for task in workers:
+                await task
+        finally:
+            for task in workers:
+                task.cancel()
+        return logs
+
+    def _expect(self, log: PartitionLog, recovery_point: int) -> None:
+        """Count what opening a log will have to look at: all segments, and the bytes from the recovery point on."""
+        bases = segment_bases(self._disk, log.path)
+        self._progress.logs_total += 1
+        self._progress.segments_total += len(bases)
+        for base, following in zip(bases, [*bases[1:], FOREVER], strict=True):
+            if following > recovery_point:
+                self._progress.bytes_total += self._disk.size_bytes(f"{log.path}/{offset_name(base)}{LOG_SUFFIX}")
+
+    def _new_log(self, home: LogDirectory, name: str) -> PartitionLog:
+        parsed = parse_partition_dir(name)
+        assert parsed is not None
+        try:
+            topic_id = decode_partition_metadata(self._disk.read(f"{home.path}/{name}/{PARTITION_METADATA}"))
+        except FileNotFoundError:
+            topic_id = NO_TOPIC_ID
+        return self._make_log(home, name, parsed[0], parsed[1], topic_id)
+
+    async def _load(self, log: PartitionLog, recovery_point: int, start_offset: int, clean: bool) -> None:
+        now_ms = self._clock.now_ms()
+        loop = asyncio.get_running_loop()
+
+        def segment_checked(size_bytes: int) -> None:
+            loop.call_soon_threadsafe(self._count_bytes, size_bytes)
+
+        def work() -> LoadReport:
+            report = load_log(log, recovery_point, start_offset, clean, now_ms, segment_checked)
+            if log.durable_end_offset < log.end_offset:
+                # What was found after a crash may still be in the page cache only.
+                log.sync_now()
+            return report
+
+        report = await self._disk.off_loop(work)
+        progress = self._progress
+        progress.logs_done += 1
+        progress.segments_done += report.segments
+        progress.problem = report.problem or progress.problem
+        self._tell()
+
+    def _count_bytes(self, size_bytes: int) -> None:
+        self._progress.bytes_done += size_bytes
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self._progress)
+
+
+def make_dirs_durably(disk: Disk, path: str) -> None:
+    """Make a directory whose name survives a power loss, and so does that of every parent made on the way.
+
+    The directory's own name is synced even if it is there: who made it may have been killed before syncing.
+    """
+    made = [path]
+    while (parent := made[-1].rpartition("/")[0]) and not disk.is_dir(parent):
+        made.append(parent)
+    disk.make_dirs(path)
+    for name in reversed(made):
+        disk.sync_dir(name.rpartition("/")[0] or ("/" if name.startswith("/") else "."))
+
+
+def write_clean_marker(disk: Disk, home: LogDirectory, broker_epoch: int) -> None:
+    disk.replace(f"{home.path}/{CLEAN_SHUTDOWN}", encode_clean_shutdown(broker_epoch))

@@ -1,0 +1,271 @@
+"""Opening a log that is on disk. Compiled: after a crash every batch since the recovery point is read and checked.
+
+After a clean stop nothing is read but the end of the last segment. Otherwise, from the recovery point on: the checksum
+of every batch, offsets that rise, the log cut at the first batch that fails, and everything that can be derived
+(indexes, producers, aborted transactions) derived again, in one pass. Runs off the event loop; touches one log only.
+
+Damage before the recovery point is left where it is: cutting there would throw away everything written since. Readers
+that reach it are told CORRUPT_MESSAGE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy_extensions import i64
+
+from moldau.core.log.epochs import EpochHistory
+from moldau.core.log.index import AbortedTxn
+from moldau.core.log.producers import ProducerTable
+from moldau.model.failures import CorruptBatch
+from moldau.records.reader import read_end_marker
+from moldau.storage.leftovers import segment_bases, settle
+from moldau.storage.log_state import LogState
+from moldau.storage.log_trim import remove_deleted_files, remove_segments
+from moldau.storage.names import EPOCH_CHECKPOINT, LOG_SUFFIX
+from moldau.storage.replay import load_newest_snapshot, note_batch, rebuild_producers, remove_snapshots_above, replay
+from moldau.storage.scan import SCAN_WINDOW_BYTES, BatchScanner
+from moldau.storage.segment import RELATIVE_OFFSET_MAX, Segment
+
+
+class LoadReport:
+    """What opening a log found."""
+
+    def __init__(self) -> None:
+        self.segments = 0
+        self.bytes_checked: i64 = 0
+        self.bytes_cut: i64 = 0
+        self.problem = ""
+        """Why the log was cut, in words; empty when it was not."""
+
+
+def load_log(
+    log: LogState,
+    recovery_point: i64,
+    start_offset: i64,
+    clean: bool,
+    now_ms: i64,
+    on_segment: Callable[[int], None] | None = None,
+) -> LoadReport:
+    """Open the segments in `log.path` and make `log` usable. `on_segment` is told the bytes of each segment checked."""
+    report = LoadReport()
+    settle(log.disk, log.path)
+    open_segments(log)
+    if not log.segments:
+        log.add_segment(start_offset, now_ms)
+    report.segments = len(log.segments)
+    clean = clean and load_end(log)
+    if not clean:
+        recover(log, recovery_point, now_ms, report, on_segment)
+    else:
+        rebuild_producers(log, now_ms)
+    settle_start(log, start_offset, now_ms)
+    load_epochs(log)
+    remove_deleted_files(log)
+    log.durable_end_offset = log.end_offset if clean else min(recovery_point, log.end_offset)
+    if log.durable_end_offset < log.end_offset:
+        log.unsynced_since_ms = now_ms
+    return report
+
+
+def open_segments(log: LogState) -> None:
+    """All segments, sealed but for the last; a sealed one ends where the next begins."""
+    for base in segment_bases(log.disk, log.path):
+        segment = Segment(log.disk, log.path, base, log.settings.index_interval_bytes)
+        segment.open_existing()
+        if log.segments:
+            log.segments[-1].next_offset = base
+            log.segments[-1].sealed = True
+        log.segments.append(segment)
+    if log.segments:
+        log.active = log.segments[-1]
+        log.active.next_offset = log.active.base_offset + RELATIVE_OFFSET_MAX + 1
+
+
+def load_end(log: LogState) -> bool:
+    """After a clean stop: find the end offset from the last index entry. False when the tail is not whole batches."""
+    active = log.active
+    active.load_indexes()
+    active.created_ms = log.disk.modified_ms(active.path(LOG_SUFFIX))
+    last: i64 = active.offsets.count - 1
+    position: i64 = active.offsets.position_of(last) if last >= 0 else 0
+    if last >= 0 and not active.entry_is_true(last, position):
+        active.rebuild_indexes()
+        position = 0
+    scanner = active.scanner(position)
+    end: i64 = active.base_offset
+    while True:
+        header = scanner.next()
+        if header is None:
+            break
+        end = header.next_offset
+    if scanner.problem is not None:
+        return False
+    active.next_offset = end
+    active.rescan_tail()
+    log.end_offset = end
+    return True
+
+
+def recover(
+    log: LogState, recovery_point: i64, now_ms: i64, report: LoadReport, on_segment: Callable[[int], None] | None
+) -> None:
+    """Check everything from the recovery point's segment on, and cut at the first thing that is wrong."""
+    number: i64 = log.segment_number_for(recovery_point)
+    table = log.producers
+    base: i64 = log.segments[number].base_offset
+    log.end_offset = base
+    remembered = load_newest_snapshot(log, table, base, now_ms)
+    if remembered < base:
+        replay(log, table, remembered, base)
+    while number < len(log.segments):
+        segment = log.segments[number]
+        size: i64 = segment.size_bytes
+        following: i64 = log.segments[number + 1].base_offset if number + 1 < len(log.segments) else i64(-1)
+        problem = recover_segment(segment, table, following, log.settings.compact)
+        report.bytes_checked += size
+        if on_segment is not None:
+            on_segment(int(size))
+        log.end_offset = segment.next_offset
+        log.unsynced_sealed.append(segment)
+        number += 1
+        if problem is None and following >= 0:
+            segment.drop_indexes()
+        if problem is not None:
+            report.bytes_cut += size - segment.size_bytes
+            report.problem = f"{segment.path(LOG_SUFFIX)}: {problem}"
+            drop_after(log, number, report)
+            break
+    log.active = log.segments[-1]
+    log.active.sealed = False
+    log.active.created_ms = now_ms
+    log.unsynced_sealed = [segment for segment in log.unsynced_sealed if segment is not log.active]
+    remove_snapshots_above(log, log.end_offset)
+    table.end_offset = log.end_offset
+    table.advance_high_watermark(log.end_offset)
+
+
+def drop_after(log: LogState, number: i64, report: LoadReport) -> None:
+    """What comes after a cut has no place any more: its offsets would leave a hole."""
+    dropped = log.segments[number:]
+    log.segments = log.segments[:number]
+    for segment in dropped:
+        report.bytes_cut += segment.size_bytes
+    remove_segments(log, dropped)
+
+
+def recover_segment(segment: Segment, table: ProducerTable, following: i64, gaps_allowed: bool) -> str | None:
+    """Check every batch; rebuild indexes, producers and aborted transactions. The problem at which it was cut.
+
+    Compaction leaves gaps between segments; anywhere else a gap means that records were lost.
+    """
+    file = segment.file()
+    end: i64 = segment.size_bytes
+    scanner = BatchScanner(file, 0, end, window_bytes=SCAN_WINDOW_BYTES, verify=True)
+    aborted: list[AbortedTxn] = []
+    segment.begin_rebuild()
+    segment.next_offset = segment.base_offset
+    problem: str | None = None
+    while True:
+        header = scanner.next()
+        if header is None:
+            problem = scanner.problem
+            break
+        if header.base_offset < segment.next_offset or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX:
+            problem = f"the batch at {scanner.position} has offset {header.base_offset}, not {segment.next_offset}"
+            break
+        if following >= 0 and header.last_offset >= following:
+            problem = f"the batch at {scanner.position} reaches into the next segment, which starts at {following}"
+            break
+        if header.producer_id >= 0:
+            marker = None
+            if header.is_control:
+                marker = read_end_marker(file.read_at(scanner.position, header.size_bytes), 0, header)
+            note_batch(table, header, marker, aborted)
+        segment.note_batch(header)
+    if problem is None and following > segment.next_offset and not gaps_allowed:
+        # A power loss may keep a later segment and lose the end of this one. Left alone, the hole would refuse every
+        # retry of an idempotent producer (what it resends lies before what the log remembers) and stop consumers.
+        problem = f"the segment ends at {segment.next_offset}, the next one starts at {following}"
+    if problem is not None:
+        file.truncate(segment.size_bytes)
+    if following >= 0 and problem is None:
+        segment.next_offset = following
+    segment.set_aborted(aborted)
+    segment.indexed = True
+    segment.max_known = True
+    segment.write_indexes()
+    return problem
+
+
+def settle_start(log: LogState, start_offset: i64, now_ms: i64) -> None:
+    """Where the log starts: the checkpoint, unless the files say later. A log cut below its start begins anew there."""
+    first: i64 = log.segments[0].base_offset
+    log.start_offset = start_offset if start_offset > first else first
+    if log.end_offset >= log.start_offset:
+        return
+    if log.end_offset > first or log.size_bytes > 0:
+        # Nothing below the start offset may come back, and offsets may not be given twice.
+        removed = log.segments
+        log.segments = []
+        remove_segments(log, removed)
+        log.add_segment(log.start_offset, now_ms)
+        log.end_offset = log.start_offset
+        log.producers.end_offset = log.start_offset
+    else:
+        log.start_offset = first
+
+
+def load_epochs(log: LogState) -> None:
+    """The leader epochs, from their file when it agrees with the log, otherwise from the batches."""
+    path = f"{log.path}/{EPOCH_CHECKPOINT}"
+    try:
+        log.epochs = EpochHistory.decode(log.disk.read(path).decode())
+        log.epochs.truncate_from_end(int(log.end_offset))
+        log.epochs.truncate_from_start(int(log.start_offset))
+        agrees = epochs_agree(log)
+    except (FileNotFoundError, ValueError, CorruptBatch):
+        agrees = False
+    if not agrees:
+        log.epochs = epochs_of_batches(log)
+        log.write_epochs()
+    log.latest_epoch = log.epochs.latest_epoch
+
+
+def epochs_agree(log: LogState) -> bool:
+    """Each entry must name the epoch of the batch at its start; the last batch must have the last epoch at most."""
+    for epoch, start in log.epochs.entries:
+        if start < log.end_offset and epoch_at(log, start) != epoch:
+            return False
+    if log.end_offset == log.segments[0].base_offset:
+        return True
+    return log.epochs.epoch_for_offset(int(log.end_offset) - 1) == epoch_at(log, log.end_offset - 1)
+
+
+def epoch_at(log: LogState, offset: i64) -> int:
+    """The leader epoch of the first batch that ends at or after `offset`; -1 when there is none."""
+    number: i64 = log.segment_number_for(offset)
+    while number < len(log.segments):
+        segment = log.segments[number]
+        position: i64 = segment.position_for(offset)
+        header = segment.scanner(position).next() if position < segment.size_bytes else None
+        if header is not None:
+            return int(header.partition_leader_epoch)
+        number += 1
+    return -1
+
+
+def epochs_of_batches(log: LogState) -> EpochHistory:
+    history = EpochHistory()
+    latest: i64 = -1
+    for segment in log.segments:
+        scanner = segment.scanner(0, large=True)
+        while True:
+            header = scanner.next()
+            if header is None:
+                break
+            if header.partition_leader_epoch > latest:
+                latest = header.partition_leader_epoch
+                history.assign(int(latest), int(header.base_offset))
+    history.truncate_from_start(int(log.start_offset))
+    return history
