@@ -27,16 +27,9 @@ class Explanation(NamedTuple):
     """For a topic key the broker keys it takes its default from, and the other way round."""
 
 
-class Unknown(NamedTuple):
-    """No such key. `advice` says what became of it or what was probably meant."""
-
-    name: str
-    advice: str
-
-
-def explain(key: str) -> list[Explanation] | Unknown:
-    """Everything called `key`: some names exist on brokers and on topics."""
-    found = [
+def explanations(key: str) -> list[Explanation]:
+    """Everything called `key`: some names exist on brokers and on topics. Empty when there is no such key."""
+    return [
         _explained(option, scope)
         for scope, option in (
             ("broker", catalog.broker_option(key)),
@@ -46,7 +39,27 @@ def explain(key: str) -> list[Explanation] | Unknown:
         )
         if option is not None
     ]
-    return found or Unknown(key, _advice(key))
+
+
+def explain(key: str) -> dict[str, str]:
+    """Facts about a key, ready to print. KeyError with advice when there is none."""
+    found = explanations(key)
+    if not found:
+        raise KeyError(f"there is no setting {key}" + advice(key))
+    facts = {"key": key, "scope": ", ".join(entry.scope for entry in found), "meaning": found[0].doc}
+    for label, values in (
+        ("type", [entry.kind for entry in found]),
+        ("default", [entry.default for entry in found]),
+        ("allowed", [entry.allowed for entry in found]),
+        ("importance", [entry.importance for entry in found]),
+        ("changeable", [entry.update for entry in found]),
+        ("in moldau", [entry.effect for entry in found]),
+        ("related", [entry.related for entry in found]),
+    ):
+        distinct = list(dict.fromkeys(value for value in values if value))
+        if distinct:
+            facts[label] = "; ".join(distinct)
+    return facts
 
 
 def all_keys() -> list[str]:
@@ -108,9 +121,10 @@ def _related(key: str, scope: str) -> str:
     return ""
 
 
-def _advice(key: str) -> str:
+def advice(key: str) -> str:
+    """What became of a key that does not exist, or what was probably meant; empty when nobody can tell."""
     for table in (REFUSED, IGNORED, TOPIC_RETIRED):
         if key in table:
-            return table[key]
+            return f": {table[key]}"
     meant = nearest(key, all_keys())
-    return "" if meant is None else f"did you mean {meant}?"
+    return "" if meant is None else f"; did you mean {meant}?"

@@ -19,7 +19,7 @@ class Mistake(NamedTuple):
 class SettingsError(MoldauError):
     """The configuration cannot be used. Carries every mistake that was found."""
 
-    code = "MD-1101"
+    code = "MD-2001"
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(mistakes)

@@ -48,7 +48,7 @@ IGNORED: Final[dict[str, str]] = {
     "zookeeper.set.acl": _ZOOKEEPER,
     "zookeeper.max.in.flight.requests": _ZOOKEEPER,
     "zookeeper.metadata.migration.enable": _ZOOKEEPER,
-    "inter.broker.protocol.version": "features are set with `moldau cluster`, not in the file; remove the line",
+    "inter.broker.protocol.version": "feature levels belong to the cluster and not to the file; remove the line",
     "log.message.format.version": _FORMAT,
     "log.message.downconversion.enable": _FORMAT,
     "controlled.shutdown.max.retries": "it was removed in 4.0; remove the line",

@@ -38,13 +38,14 @@ def _result(
         rows = describe(resource.resource_name, context.services)
     if isinstance(rows, Refused):
         return _refused(resource, rows.code, rows.detail)
-    wanted = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
+    # No keys, or an empty list of them, means all.
+    wanted = frozenset(resource.configuration_keys or ())
     return DescribeConfigsResult(
         error_code=ErrorCode.NONE,
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_entry(row, request) for row in rows if wanted is None or row.name in wanted],
+        configs=[_entry(row, request) for row in rows if not wanted or row.name in wanted],
     )
 
 
