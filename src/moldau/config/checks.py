@@ -37,6 +37,12 @@ def _ids_agree(settings: Settings) -> Iterator[Mistake]:
         yield Mistake(settings.origin("broker.id"), "a node needs a number of its own, 0 or above", "set node.id=1")
 
 
+def _roles_fit(settings: Settings) -> Iterator[Mistake]:
+    if "broker" not in settings.list("process.roles"):
+        what = "process.roles: every moldau node is a broker, and one of them is elected controller"
+        yield Mistake(settings.origin("process.roles"), what, "process.roles=broker,controller, or remove the line")
+
+
 def _listeners_fit(settings: Settings) -> Iterator[Mistake]:
     origin = settings.origin("listeners")
     try:
@@ -164,6 +170,7 @@ _ORDERED: Final = (
 
 _RULES: Final[tuple[Callable[[Settings], Iterator[Mistake]], ...]] = (
     _ids_agree,
+    _roles_fit,
     _listeners_fit,
     _advertised_fit,
     _directories_exist,

@@ -13,7 +13,7 @@ from moldau.config import catalog, topic_settings
 from moldau.config.checks import broker_mistakes
 from moldau.config.listeners import ListenerAddress, parse_listener, parse_protocol_map
 from moldau.config.mistakes import SettingsError
-from moldau.config.parsing import BadValue, parse
+from moldau.config.parsing import BadValue, parse, split_list
 from moldau.config.rows import ConfigRow
 from moldau.config.sources import Assigned, ConfigFile, Notice, gather
 from moldau.core.log.settings import LogSettings
@@ -113,10 +113,12 @@ class Settings:
         return None if self[key] is None else self.str(key)
 
     def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
-        """The elements; not set is the empty list."""
+        """The elements; not set is the empty list. Comma-separated text that Kafka types as a string works too."""
         value = self[key]
         if value is None:
             return ()
+        if isinstance(value, builtins.str):
+            return split_list(value)
         check(isinstance(value, tuple), "not a list setting", key)
         assert isinstance(value, tuple)
         return value

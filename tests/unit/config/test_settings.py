@@ -27,6 +27,7 @@ def test_values_come_typed() -> None:
     assert settings.str("compression.type") == "producer"
     assert settings.list("group.consumer.assignors") == ("uniform", "range")
     assert settings.list("log.dirs") == ()
+    assert settings.list("listener.security.protocol.map")[1] == "PLAINTEXT:PLAINTEXT"
     assert settings.optional_str("broker.rack") is None
     assert settings["log.retention.ms"] is None
 

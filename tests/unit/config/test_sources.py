@@ -172,6 +172,7 @@ def test_keys_of_features_to_come_are_a_warning() -> None:
         ({"log.retention.ms": "0"}, "retention of 0"),
         ({"log.roll.ms": "0"}, "log.roll.ms: Value must be at least 1"),
         ({"node.id": "2", "broker.id": "3"}, "they name the same thing"),
+        ({"process.roles": "controller"}, "every moldau node is a broker"),
         ({"replica.fetch.wait.max.ms": "40000"}, "replicas would drop out of sync"),
         ({"queued.max.request.bytes": "1000"}, "would never fit"),
         ({"max.connections.per.ip.overrides": "10.0.0.1"}, "not of the form address:count"),
