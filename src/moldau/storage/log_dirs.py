@@ -99,6 +99,7 @@ class LogDirs:
         self._futures: dict[TopicPartition, PartitionLog] = {}
         self._removals: list[tuple[int, str]] = []
         self._wake = asyncio.Event()
+        self._checkpointing = asyncio.Lock()
         self._closed = False
         for home in self.directories:
             home.on_offline = self._went_offline
@@ -169,6 +170,7 @@ class LogDirs:
             self._write_small(f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
             self._write_small(f"{log.path}/{EPOCH_CHECKPOINT}", log.epochs.encode().encode())
             log.add_segment(0, self.clock.now_ms())
+            log.folder_is_new = True
         except DiskFailed as error:
             home.fail(str(error))
             raise
@@ -303,13 +305,15 @@ class LogDirs:
         await self.disk.off_loop(lambda: remove_all(self.disk, due))
 
     async def checkpoint(self) -> None:
-        """Write how far each log is known to be durable, and where it starts."""
-        for home in self.online():
-            recovery, starts = self._offsets_of(home)
-            try:
-                await self.disk.off_loop(partial(self._write_checkpoints, home, recovery, starts))
-            except DiskFailed as error:
-                home.fail(str(error))
+        """Write how far each log is known to be durable, and where it starts. One at a time: a checkpoint taken
+        earlier must not overwrite one taken later."""
+        async with self._checkpointing:
+            for home in self.online():
+                recovery, starts = self._offsets_of(home)
+                try:
+                    await self.disk.off_loop(partial(self._write_checkpoints, home, recovery, starts))
+                except DiskFailed as error:
+                    home.fail(str(error))
 
     def _offsets_of(self, home: LogDirectory) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         recovery: dict[TopicPartition, int] = {}

@@ -190,7 +190,7 @@ class DirectoryOpener:
         bases = segment_bases(self._disk, log.path)
         self._progress.logs_total += 1
         self._progress.segments_total += len(bases)
-        for base, following in zip(bases, [*bases[1:], FOREVER], strict=True):
+        for base, following in zip(bases, [*bases[1:], FOREVER], strict=False):
             if following > recovery_point:
                 self._progress.bytes_total += self._disk.size_bytes(f"{log.path}/{offset_name(base)}{LOG_SUFFIX}")
 
