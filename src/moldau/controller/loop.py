@@ -74,17 +74,11 @@ class Controller:
         self._closed = False
         self.image = MetadataImage()
 
-    async def start(self) -> MetadataImage:
-        """Win the controllership and rebuild the image: snapshot, then the records after it."""
+    async def start(self, known: MetadataImage | None = None) -> MetadataImage:
+        """Win the controllership, then read what the log holds beyond `known`, so that nothing can come in between."""
         self._fence = await self._store.campaign(self._node_id)
-        offset, snapshot = await self._store.load_snapshot()
-        delta = MetadataDelta(MetadataImage())
-        delta.replay_all(map(decode_record, snapshot))
-        self._snapshot_offset, self._snapshot_size = offset, len(snapshot)
-        while chunk := await self._store.read(after=offset):
-            for offset, data in chunk:
-                delta.replay(decode_record(data))
-        self.image = delta.apply(offset)
+        loaded = await load_image(self._store, known)
+        self.image, self._snapshot_offset = loaded.image, loaded.snapshot_offset
         return self.image
 
     async def submit(self, command: Command) -> Reply | Refused:
@@ -199,6 +193,27 @@ class Controller:
             batch.append(self._queue.get_nowait())
         for pending in batch:
             _answer(pending, _not_controller())
+
+
+class LoadedImage(NamedTuple):
+    image: MetadataImage
+    snapshot_offset: int
+
+
+async def load_image(store: MetadataStore, known: MetadataImage | None = None) -> LoadedImage:
+    """The image at the end of the log: the snapshot, unless `known` is newer, and the records after it."""
+    offset, snapshot = await store.load_snapshot()
+    snapshot_offset = offset
+    if known is not None and known.offset >= offset:
+        delta, offset = MetadataDelta(known), known.offset
+    else:
+        delta = MetadataDelta(MetadataImage())
+        delta.replay_all(map(decode_record, snapshot))
+    while chunk := await store.read(after=offset):
+        for _, data in chunk:
+            delta.replay(decode_record(data))
+        offset = chunk[-1][0]
+    return LoadedImage(delta.apply(offset), snapshot_offset)
 
 
 def _answer(pending: _Pending, reply: Reply | Refused) -> None:

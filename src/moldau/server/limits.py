@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from moldau.config.listeners import parse_connection_overrides
 from moldau.model.limits import REQUEST_BYTES_MAX, REQUEST_BYTES_MAX_UNAUTHENTICATED
 
 NO_LIMIT: Final = 2**31 - 1
@@ -36,21 +37,14 @@ class ServerLimits:
         return cls(
             connections_max=int(settings.int("max.connections")),
             connections_per_ip_max=int(settings.int("max.connections.per.ip")),
-            connections_per_ip_overrides=parse_overrides(settings.list("max.connections.per.ip.overrides") or ()),
+            connections_per_ip_overrides=parse_connection_overrides(
+                settings.str("max.connections.per.ip.overrides")
+            ),
             connection_rate_max=int(settings.int("max.connection.creation.rate")),
             idle_ms_max=int(settings.int("connections.max.idle.ms")),
             request_bytes_max=min(int(settings.int("socket.request.max.bytes")), REQUEST_BYTES_MAX),
             in_flight_bytes_max=queued if queued > 0 else IN_FLIGHT_BYTES_DEFAULT,
         )
-
-
-def parse_overrides(entries: Sequence[str]) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: `host:count` pairs; an IPv6 address may contain colons itself."""
-    overrides: dict[str, int] = {}
-    for entry in entries:
-        host, _, count = entry.strip().rpartition(":")
-        overrides[host.strip("[]")] = int(count)
-    return overrides
 
 
 class Census:

@@ -78,6 +78,8 @@ class Services:
         """`Controller`."""
         self.log_dirs: Any = log_dirs
         """`storage.log_dirs.LogDirs`."""
+        self.host: Any = None
+        """`broker.host.PartitionHost`, for moving replicas between log directories."""
         self.producer_ids: Any = producer_ids
         """`ProducerIds`."""
         self.disk = disk

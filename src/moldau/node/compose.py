@@ -1,0 +1,388 @@
+"""The composition root: the only place that knows every class, and the order in which a node starts and stops.
+
+Start: whose directories, metadata store, locks and log recovery, controller, host, background work, listeners last.
+Stop: the same backwards. Everything a node does before it listens is invisible to clients, so a start that fails half
+way leaves nothing but what a crash would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from moldau.broker.host import PartitionHost
+from moldau.broker.images import Images
+from moldau.broker.partitions import PartitionTable
+from moldau.broker.producer_ids import ProducerIds
+from moldau.config.live import LiveSettings
+from moldau.config.settings import Settings
+from moldau.config.validation import SettingsJudge
+from moldau.controller.loop import Controller, load_image
+from moldau.core.log.settings import LogSettings
+from moldau.core.metadata.commands import (
+    AdoptTopicsReply,
+    AssignDirectories,
+    RegisterBroker,
+    ReplicaDirectory,
+    ResourceType,
+)
+from moldau.core.metadata.delta import MetadataDelta
+from moldau.core.metadata.image import MetadataImage
+from moldau.core.metadata.records import Endpoint
+from moldau.core.metadata.rules import MetadataRules
+from moldau.model.errors import Refused
+from moldau.model.failures import DiskFailed, Fenced, WorldError
+from moldau.node.adoption import tell_adopted, topics_on_disk
+from moldau.node.failures import AddressInUse, DirectoryInUse
+from moldau.node.identity import new_cluster_id, read_identity
+from moldau.node.upkeep import apply_changes, new_cleaner
+from moldau.node.wanted_topics import create_wanted_topics
+from moldau.ports import MetadataStore
+from moldau.runtime.ports import Ports
+from moldau.runtime.tasks import TaskScope
+from moldau.server.handlers.metadata import internal_topic_settings
+from moldau.server.limits import ServerLimits
+from moldau.server.listeners import Endpoint as ListenEndpoint
+from moldau.server.listeners import Listeners, ListenerSpec
+from moldau.server.server import Server
+from moldau.server.services import Services
+from moldau.storage.cleaner import Cleaner
+from moldau.storage.directory import LogDirectory
+from moldau.storage.flush_set import FlushSet
+from moldau.storage.log_dirs import LogDirs
+from moldau.storage.open_dirs import OpenProgress
+
+__all__ = ["Node", "Ports"]
+
+STORE_FILE: Final = "metadata.db"
+LEASE_MS: Final = 24 * 3600 * 1000
+"""The embedded store belongs to whoever holds the locks of the log directories, so its lease only has to outlive the
+renewals; a short one would keep an idle disk awake. A shared store will need `broker.session.timeout.ms` here."""
+
+log = logging.getLogger("moldau.node")
+
+
+class Node:
+    """One broker. `await start()`, then clients are served until `await stop()`."""
+
+    def __init__(self, settings: Settings, ports: Ports) -> None:
+        self._ports = ports
+        self.live = LiveSettings(settings)
+        self.images = Images()
+        self.partitions = PartitionTable()
+        self.flush_set = FlushSet()
+        self.scope = TaskScope("node")
+        self.failure: asyncio.Future[BaseException] | None = None
+        """Done when something the node cannot live without has failed; whoever runs the node stops it then."""
+        self.node_id = settings.node_id
+        self.cluster_id = ""
+        self.broker_epoch = -1
+        self.store: MetadataStore | None = None
+        self.controller: Controller | None = None
+        self.log_dirs: LogDirs | None = None
+        self.host: PartitionHost | None = None
+        self.services: Services | None = None
+        self.server: Server | None = None
+        self.cleaner: Cleaner | None = None
+        self.listeners = _listeners(settings)
+
+    @property
+    def settings(self) -> Settings:
+        """As they are now, dynamic changes included."""
+        return self.live.current
+
+    @property
+    def bootstrap(self) -> str:
+        """Where a client on this machine reaches the node: `host:port` of every listener."""
+        return ",".join(
+            f"{'localhost' if bound.host in ('', '0.0.0.0', '::') else bound.host}:{bound.port}"
+            for bound in self.listeners.bound.values()
+        )
+
+    # -- start -------------------------------------------------------------------------------------------------------
+
+    async def start(self, progress: Callable[[OpenProgress], None] | None = None) -> None:
+        """Recover, take part in the cluster, listen. Raises `DirectoryInUse`, `AddressInUse` or another `WorldError`,
+        after undoing what was done."""
+        self.failure = asyncio.get_running_loop().create_future()
+        try:
+            known = await self._open_store()
+            await self._open_logs(known, progress)
+            await self._start_controller(known)
+            await self._start_hosting(known)
+            await self._listen()
+        except BaseException:
+            await self._close()
+            raise
+        log.info("node %d of cluster %s listens on %s", self.node_id, self.cluster_id, self.bootstrap)
+
+    async def _open_store(self) -> MetadataImage:
+        """The metadata as it was left. Only read: until the directories are locked, the store may be another's."""
+        disk = self._ports.disk
+        identity = read_identity(disk, self.settings)
+        self.live.current = identity.settings
+        self.node_id = self.settings.node_id
+        for notice in self.settings.notices:
+            log.log(logging.WARNING if notice.warning else logging.INFO, "%s", notice.text)
+        first = self.settings.log_dirs[0]
+        try:
+            disk.make_dirs(first)
+        except DiskFailed as problem:
+            raise DirectoryInUse(first, str(problem)) from problem
+        self.store = await _open_store(f"{first}/{STORE_FILE}", self._ports)
+        known = (await load_image(self.store)).image
+        self.cluster_id = (
+            identity.cluster_id
+            or known.cluster_id
+            or self.settings.optional_str("moldau.cluster.id")
+            or new_cluster_id(self._ports.entropy.stream("cluster-id"))
+        )
+        self.images.image = known
+        self._apply_dynamic(known)
+        return known
+
+    async def _open_logs(self, known: MetadataImage, progress: Callable[[OpenProgress], None] | None) -> None:
+        settings = self.settings
+        self.log_dirs = LogDirs(
+            self._ports.disk,
+            settings.log_dirs,
+            self._ports.clock,
+            lambda topic: self._log_settings(self.images.image, topic),
+            entropy=self._ports.entropy,
+            flush_set=self.flush_set,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            recovery_threads=settings.int("num.recovery.threads.per.data.dir"),
+            producer_expiration_ms=settings.int("producer.id.expiration.ms"),
+            checkpoint_interval_ms=settings.int("log.flush.offset.checkpoint.interval.ms"),
+        )
+        self.log_dirs.on_offline = self._directory_failed
+        try:
+            await self.log_dirs.open(progress)
+        except DiskFailed as problem:
+            raise DirectoryInUse(settings.log_dirs[0], str(problem)) from problem
+
+    async def _start_controller(self, known: MetadataImage) -> None:
+        assert self.store is not None
+        assert self.log_dirs is not None
+        chance = self._ports.entropy.stream("controller")
+        self.broker_epoch = await self.store.register(self.node_id, b"", lease_ms=LEASE_MS)
+        judge = SettingsJudge(lambda: self.settings)
+        self.controller = Controller(
+            self.store,
+            node_id=self.node_id,
+            rules=lambda: MetadataRules(
+                judge,
+                default_partitions=self.settings.int("num.partitions"),
+                default_replication_factor=self.settings.int("default.replication.factor"),
+            ),
+            chance=chance,
+            publish=self._publish,
+        )
+        self.images.image = await self.controller.start(known)
+        self._spawn(self.controller.run(), "controller")
+        self._spawn(self._renew_lease(), "lease")
+        await self._submit(
+            RegisterBroker(
+                node_id=self.node_id,
+                broker_epoch=self.broker_epoch,
+                incarnation_id=chance.randbytes(16),
+                rack=self.settings.optional_str("broker.rack"),
+                endpoints=tuple(Endpoint(*row) for row in self.listeners.registered()),
+                directories=tuple(home.directory_id for home in self.log_dirs.online()),
+                cluster_id=self.cluster_id,
+                previous_broker_epoch=self.log_dirs.previous_broker_epoch if self.log_dirs.clean_start else -1,
+            )
+        )
+
+    async def _start_hosting(self, known: MetadataImage) -> None:
+        assert self.log_dirs is not None
+        if not known.cluster_id and self.log_dirs.logs:
+            internal = internal_topic_settings(self.settings)
+            command = topics_on_disk(self.node_id, self.log_dirs.logs, internal)
+            reply = await self._submit(command)
+            assert isinstance(reply, AdoptTopicsReply)
+            tell_adopted(command, reply)
+            for name in [topic.name for topic in command.topics]:
+                self._settle_adopted(name)
+        host = PartitionHost(
+            node_id=self.node_id,
+            log_dirs=self.log_dirs,
+            table=self.partitions,
+            disk=self._ports.disk,
+            settings_of=self._log_settings,
+        )
+        host.on_placed = lambda placed: self._spawn(self._tell_directories(placed), "directories")
+        await host.reconcile(self.images.image)
+        self.host = host
+        await create_wanted_topics(self.settings, self._submit)
+
+    def _settle_adopted(self, topic: str) -> None:
+        """The logs were opened before their topic's settings were known."""
+        assert self.log_dirs is not None
+        for key, found in self.log_dirs.logs.items():
+            if key.topic == topic:
+                found.update_settings(self._log_settings(self.images.image, topic))
+
+    async def _listen(self) -> None:
+        assert self.controller is not None
+        assert self.log_dirs is not None
+        self.services = Services(
+            clock=self._ports.clock,
+            entropy=self._ports.entropy,
+            settings=self.settings,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            partitions=self.partitions,
+            listeners=self.listeners,
+            images=self.images,
+            controller=self.controller,
+            log_dirs=self.log_dirs,
+            producer_ids=ProducerIds(self.controller.submit, self.node_id, self.broker_epoch),
+            disk=self._ports.disk,
+        )
+        self.services.host = self.host
+        self.server = Server(
+            self.services,
+            network=self._ports.network,
+            listeners=self.listeners,
+            flush_set=self.flush_set,
+            limits=ServerLimits.from_settings(self.settings),
+        )
+        self.server.hub.on_bug = self._fail
+        self._spawn(self.log_dirs.run(), "log directories")
+        self.cleaner = new_cleaner(self.settings, self.log_dirs)
+        self._spawn(self.cleaner.run(), "cleaner")
+        try:
+            await self.server.start()
+        except OSError as problem:
+            asked = ", ".join(str(spec.endpoint) for spec in self.listeners.specs)
+            raise AddressInUse(asked, problem.strerror or str(problem)) from problem
+
+    # -- reactions ---------------------------------------------------------------------------------------------------
+
+    async def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Partitions first, so that nobody is told of one that is not there yet; then everyone else at once."""
+        if any(kind == ResourceType.BROKER for kind, _ in delta.configs_changed):
+            self._apply_dynamic(image)
+        if self.host is not None:
+            await self.host.react(delta, image)
+        self.images.publish(delta, image)
+
+    def _apply_dynamic(self, image: MetadataImage) -> None:
+        broker = image.config(ResourceType.BROKER, str(self.node_id))
+        changed = self.live.apply_dynamic(broker, image.config(ResourceType.BROKER, ""))
+        if self.services is not None:
+            self.services.settings = self.live.current
+        if changed and self.host is not None:
+            self.host.reconfigure_all(image)
+        if changed and self.cleaner is not None:
+            apply_changes(self.cleaner, self.settings)
+
+    def _log_settings(self, image: MetadataImage, topic: str) -> LogSettings:
+        return self.settings.log_settings(image.config(ResourceType.TOPIC, topic))
+
+    def _directory_failed(self, home: LogDirectory) -> None:
+        if self.host is not None:
+            self.host.directory_failed(home)
+        assert self.log_dirs is not None
+        if not self.log_dirs.online() and self.services is not None:
+            self._fail(DiskFailed(f"every log directory is offline; the last was {home.path}: {home.reason}"))
+
+    async def _tell_directories(self, placed: tuple[ReplicaDirectory, ...]) -> None:
+        await self._submit(AssignDirectories(self.node_id, placed))
+
+    async def _renew_lease(self) -> None:
+        assert self.store is not None
+        while True:
+            await asyncio.sleep(LEASE_MS / 3 / 1000)
+            await self.store.renew(self.node_id, self.broker_epoch, lease_ms=LEASE_MS)
+
+    async def _submit(self, command: Any) -> Any:
+        """A command that must not fail."""
+        assert self.controller is not None
+        reply = await self.controller.submit(command)
+        if isinstance(reply, Refused):
+            raise WorldError(f"{type(command).__name__} was refused: {reply.code.name} {reply.detail}")
+        return reply
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self.scope.start(work, name=name)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._fail(problem)
+
+    def _fail(self, problem: BaseException) -> None:
+        log.critical("the node cannot go on: %s", problem)
+        if self.failure is not None and not self.failure.done():
+            self.failure.set_result(problem)
+
+    # -- stop --------------------------------------------------------------------------------------------------------
+
+    async def run_housekeeping(self) -> None:
+        """Do now what the background does by and by: retention, compaction, removal of deleted files."""
+        assert self.cleaner is not None
+        assert self.log_dirs is not None
+        await self.cleaner.retention_pass()
+        while await self.cleaner.clean_next() is not None:
+            pass
+        await self.log_dirs.remove_due(self._ports.clock.now_ms())
+
+    async def stop(self) -> None:
+        """Finish what is in flight, make everything durable, leave the marker of a clean stop."""
+        await self._close()
+        log.info("node %d stopped", self.node_id)
+
+    async def _close(self) -> None:
+        if self.server is not None:
+            await self.server.stop()
+            self.server = None
+        try:
+            await self.scope.close()
+        except (WorldError, Fenced) as problem:
+            log.error("stopped by: %s", problem)
+        if self.log_dirs is not None:
+            await self.log_dirs.close(self.broker_epoch)
+            self.log_dirs = None
+        if self.store is not None:
+            await self._leave(self.store)
+            self.store = None
+
+    async def _leave(self, store: MetadataStore) -> None:
+        try:
+            if self.controller is not None:
+                await self.controller.resign()
+            if self.broker_epoch >= 0:
+                await store.unregister(self.node_id, self.broker_epoch)
+        except WorldError as problem:
+            log.warning("could not leave the metadata store properly: %s", problem)
+        await store.close()
+
+
+async def _open_store(path: str, ports: Ports) -> MetadataStore:
+    if ports.store_factory is None:
+        from moldau.store.sqlite import SqliteStore
+
+        return await SqliteStore.open(path, ports.clock)
+    made = ports.store_factory(path, ports.clock)
+    return await made if inspect.isawaitable(made) else made
+
+
+def _listeners(settings: Settings) -> Listeners:
+    told = {address.name: address for address in settings.advertised_listeners()}
+    specs = []
+    for address in settings.listeners():
+        advertised = told.get(address.name)
+        specs.append(
+            ListenerSpec(
+                ListenEndpoint(*address),
+                settings.security_protocol(address.name) or "PLAINTEXT",
+                None if advertised is None else ListenEndpoint(*advertised),
+            )
+        )
+    return Listeners(specs)

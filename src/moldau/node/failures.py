@@ -1,0 +1,23 @@
+"""Why a node could not start or go on, in a form the command line can explain."""
+
+from __future__ import annotations
+
+from moldau.model.failures import WorldError
+
+
+class AddressInUse(WorldError):
+    """A listener could not be bound."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(f"cannot listen on {address}: {why}")
+        self.address = address
+        self.why = why
+
+
+class DirectoryInUse(WorldError):
+    """A log directory cannot be used: locked by another process, or another node's."""
+
+    def __init__(self, directory: str, why: str) -> None:
+        super().__init__(f"{directory}: {why}")
+        self.directory = directory
+        self.why = why
