@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moldau.storage.open_dirs import OpenProgress
 
 SHOW_AFTER_S = 1.0
 
@@ -17,16 +20,16 @@ class RecoveryBar:
         self._progress: Any = None
         self._task: Any = None
 
-    def update(self, done_segments: int, total_segments: int, done_bytes: int, total_bytes: int) -> None:
+    def update(self, progress: OpenProgress) -> None:
         if self._progress is None:
             if time.monotonic() - self._began < SHOW_AFTER_S or not sys.stderr.isatty():
                 return
             self._open()
         self._progress.update(
             self._task,
-            completed=done_bytes,
-            total=max(total_bytes, 1),
-            description=f"recovering logs, segment {done_segments} of {total_segments}",
+            completed=progress.bytes_done,
+            total=max(progress.bytes_total, 1),
+            description=f"recovering logs, segment {progress.segments_done} of {progress.segments_total}",
         )
 
     def close(self) -> None:

@@ -126,14 +126,18 @@ def _already_running(data_dir: Path) -> bool:
 
 def _serve(settings: Settings, began: float, *, log_level: str, log_format: str, ephemeral: bool) -> None:
     from moldau.cli.recovery_bar import RecoveryBar
-    from moldau.node.lifecycle import AddressInUse, DirectoryInUse, run
+    from moldau.node.lifecycle import AddressInUse, DirectoryInUse, NodeFailed, run
     from moldau.runtime.logs import configure
 
     configure(level=log_level, as_json=log_format == "json")
     data_dir = Path(settings.log_dirs[0])
     bar = RecoveryBar()
 
+    served = False
+
     def ready(bootstrap: str) -> None:
+        nonlocal served
+        served = True
         bar.close()
         run_file.write(data_dir, bootstrap)
         _greet(settings, data_dir, bootstrap, time.monotonic() - began, ephemeral)
@@ -154,9 +158,17 @@ def _serve(settings: Settings, began: float, *, log_level: str, log_format: str,
             facts=[("data", str(failure.directory)), ("why", failure.why)],
             fixes=[f"moldau down --data-dir {failure.directory}", "or use another one: moldau up --data-dir DIR"],
         ) from failure
+    except NodeFailed as failure:
+        raise PlainError(
+            "MD-4001",
+            "the broker had to stop",
+            facts=[("why", str(failure))],
+            fixes=["mend the cause and start again; acknowledged data is kept", "moldau doctor"],
+        ) from failure
     finally:
         bar.close()
-        run_file.remove(data_dir)
+        if served:
+            run_file.remove(data_dir)
     click.echo("stopped" + (", nothing kept" if ephemeral else f", data kept in {data_dir}"))
 
 
