@@ -33,6 +33,7 @@ from moldau.core.metadata.delta import MetadataDelta
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.records import Endpoint
 from moldau.core.metadata.rules import MetadataRules
+from moldau.core.partition.fetch_sessions import FetchSessionCache
 from moldau.model.errors import Refused
 from moldau.model.failures import DiskFailed, Fenced, WorldError
 from moldau.node.adoption import tell_adopted, topics_on_disk
@@ -243,6 +244,11 @@ class Node:
             log_dirs=self.log_dirs,
             producer_ids=ProducerIds(self.controller.submit, self.node_id, self.broker_epoch),
             disk=self._ports.disk,
+            fetch_sessions=FetchSessionCache(
+                self._ports.entropy.stream("fetch-sessions").randrange,
+                self.settings.int("max.incremental.fetch.session.cache.slots"),
+            ),
+            fetch_bytes_max=self.settings.int("fetch.max.bytes"),
         )
         self.services.host = self.host
         self.server = Server(

@@ -37,8 +37,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Which security protocol each listener name speaks: comma-separated NAME:PROTOCOL."),
     Option("early.start.listeners", LIST, None, HIGH, READ_ONLY, NO_COUNTERPART,
            "Listeners that would open before the authorizer has loaded. moldau opens every listener at once."),
-    Option("socket.listen.backlog.size", INT, 50, MEDIUM, READ_ONLY, ACTS,
-           "How many connections may wait to be accepted on a listening socket.", low=1),
+    Option("socket.listen.backlog.size", INT, 50, MEDIUM, READ_ONLY, NO_COUNTERPART,
+           "How many connections may wait to be accepted on a listening socket. moldau lets many wait.", low=1),
     Option("socket.receive.buffer.bytes", INT, 102_400, HIGH, READ_ONLY, NO_COUNTERPART,
            "Kernel receive buffer of a client socket; -1 leaves it to the system. moldau always leaves it to the "
            "system."),

@@ -50,7 +50,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Bytes a follower asks for per fetch over all partitions.", low=0),
     Option("replica.fetch.wait.max.ms", INT, 500, HIGH, READ_ONLY, NOT_YET,
            "How long a leader may hold a follower's fetch. Must stay below `replica.lag.time.max.ms`."),
-    Option("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, HIGH, READ_ONLY, ACTS,
+    Option("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, HIGH, READ_ONLY, NOT_YET,
            "How often high watermarks are written to disk."),
     Option("replica.lag.time.max.ms", LONG, 30_000, HIGH, READ_ONLY, NOT_YET,
            "A follower that has not caught up for this long leaves the in-sync set."),

@@ -11,6 +11,7 @@ from moldau.model.options import (
     HIGH,
     INT,
     LOW,
+    NO_COUNTERPART,
     NOT_YET,
     READ_ONLY,
     SHORT,
@@ -21,8 +22,8 @@ from moldau.model.options import (
 OPTIONS: Final[tuple[Option, ...]] = (
     Option("producer.id.expiration.ms", INT, 86_400_000, LOW, CLUSTER_WIDE, ACTS,
            "How long a silent producer's sequence numbers are remembered per partition.", low=1),
-    Option("producer.id.expiration.check.interval.ms", INT, 600_000, LOW, READ_ONLY, ACTS,
-           "How often forgotten producers are swept out.", low=1, internal=True),
+    Option("producer.id.expiration.check.interval.ms", INT, 600_000, LOW, READ_ONLY, NO_COUNTERPART,
+           "How often forgotten producers are swept out. moldau sweeps with retention.", low=1, internal=True),
     Option("transactional.id.expiration.ms", INT, 604_800_000, HIGH, READ_ONLY, NOT_YET,
            "How long a transactional id without activity is remembered.", low=1),
     Option("transaction.max.timeout.ms", INT, 900_000, HIGH, READ_ONLY, NOT_YET,
