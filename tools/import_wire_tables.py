@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from wiregen.tables import Field, Message, Struct, Versions, format_table, parse_versions, snake_case
+from wiregen.tables import Field, Message, Struct, format_table, parse_versions, snake_case
 
 SCHEMA = Path(__file__).resolve().parent.parent / "src" / "moldau" / "wire" / "schema"
 KINDS_IN_ORDER = ("request", "response", "coordinator-key", "coordinator-value", "data")
@@ -76,17 +76,15 @@ def import_field(raw: dict[str, Any]) -> Field:
         versions=versions,
         nullable=parse_versions(raw.get("nullableVersions", "none")),
         tag=raw.get("tag"),
-        default=import_default(raw, versions),
+        default=import_default(raw),
         fields=[import_field(item) for item in raw.get("fields", ())],
     )
 
 
-def import_default(raw: dict[str, Any], versions: Versions) -> str | None:
-    if "default" not in raw:
+def import_default(raw: dict[str, Any]) -> str | None:
+    value = raw.get("default")
+    if value is None:  # also where the JSON says null: Kafka's generator takes only the string "null" for null
         return None
-    value = raw["default"]
-    if value is None:
-        return "null"
     text = str(value)
     if raw["type"] == "bool":
         return text.lower()

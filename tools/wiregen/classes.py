@@ -34,6 +34,13 @@ def is_optional(item: Field) -> bool:
     )
 
 
+def sends_null(item: Field) -> bool:
+    """A tagged struct that is null only when told so: left out, it is one with all defaults."""
+    return (
+        item.tag is not None and item.is_struct and not item.is_array and bool(item.nullable) and item.default is None
+    )
+
+
 def default_value(item: Field) -> str:
     """The default in Python, `EMPTY` for a new list, `NEW` for a new struct."""
     if item.default == "null":

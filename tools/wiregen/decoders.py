@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wiregen.classes import is_optional, value_type
+from wiregen.classes import is_optional, sends_null, value_type
 from wiregen.layout import Layout, MessageLayouts, Segment, condition, guarded_fields, segments
 from wiregen.tables import Field, Versions, snake_case
 
@@ -46,7 +46,8 @@ def _field_lines(item: Field, inside: Versions, layout: Layout, layouts: Message
         call = f"_decode_{snake_case(layouts.class_names[item.type])}(reader, version)"
         if (item.nullable & inside) and not item.nullable.covers(inside):
             raise ValueError(f"{layout.class_name}.{item.name}: a struct nullable in some versions only")
-        value = f"{call} if reader.i8() >= 0 else None" if item.nullable else call
+        marker = "reader.i8() >= 0" if item.tag is None else "reader.uvarint() > 0"
+        value = f"{call} if {marker} else None" if item.nullable else call
         line = f"{indent}{target} = {value}"
         yield from [line] if len(line) <= 120 else [f"{indent}{target} = (", f"{indent}    {value}", f"{indent})"]
     else:
@@ -138,6 +139,9 @@ def _tag_lines(layout: Layout, layouts: MessageLayouts) -> Iterator[str]:
     if not tagged:
         yield f"{indent}reader.skip_tagged_fields()"
         return
+    for _, item in tagged:
+        if sends_null(item):
+            yield f"{indent}message.{item.snake} = {layouts.class_names[item.type]}()"
     yield f"{indent}for _ in range(reader.tagged_field_count()):"
     yield f"{indent}    tag = reader.uvarint()"
     yield f"{indent}    end = reader.tagged_field_end()"

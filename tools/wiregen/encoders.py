@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wiregen.classes import default_value, is_optional
+from wiregen.classes import default_value, is_optional, sends_null
 from wiregen.decoders import FIXED_READS, function_head
 from wiregen.layout import FIXED_BYTES, Layout, MessageLayouts, Segment, condition, guarded_fields, segments
 from wiregen.tables import Field, Versions, snake_case
@@ -44,18 +44,16 @@ def _field_lines(
 
 def _struct_lines(item: Field, layouts: MessageLayouts, indent: str, out: str) -> Iterator[str]:
     call = f"_encode_{snake_case(layouts.class_names[item.type])}(message.{item.snake}, {out}, version)"
-    if item.tag is not None:  # known to be there
-        if item.nullable:
-            yield f"{indent}{out}.i8(1)"
-        yield f"{indent}{call}"
-    elif item.nullable:
-        yield f"{indent}if message.{item.snake} is None:"
-        yield f"{indent}    {out}.i8(-1)"
-        yield f"{indent}else:"
-        yield f"{indent}    {out}.i8(1)"
-        yield f"{indent}    {call}"
-    else:
-        yield f"{indent}{call}"
+    # Inside a tagged field the marker is a varint, 0 for null; elsewhere a byte, -1 for null (KIP-893).
+    null, there = ("uvarint(0)", "uvarint(1)") if item.tag is not None else ("i8(-1)", "i8(1)")
+    if item.nullable:
+        if item.tag is None or sends_null(item):
+            yield f"{indent}if message.{item.snake} is None:"
+            yield f"{indent}    {out}.{null}"
+            yield f"{indent}else:"
+            indent += "    "
+        yield f"{indent}{out}.{there}"
+    yield f"{indent}{call}"
 
 
 def _chain(parts: list[Segment], item: Field, indent: str, out: str) -> Iterator[str]:
@@ -104,7 +102,7 @@ def _array_lines(
     parts = segments(item, inside, layout.flexible)
     name = item.snake
     yield f"{indent}{name} = message.{name}"
-    if is_optional(item) and item.tag is None:
+    if is_optional(item) and not (item.tag is not None and default_value(item) == "None"):
         yield f"{indent}if {name} is None:"
         yield from _if_chain([(part.versions, [_null_array(part, name, out)]) for part in parts], indent + "    ")
         yield f"{indent}else:"
@@ -162,18 +160,22 @@ def _tag_lines(layout: Layout, layouts: MessageLayouts) -> Iterator[str]:
 
 
 def _present(item: Field, flexible: Versions, layouts: MessageLayouts) -> str:
-    guard = condition(item.versions & flexible, flexible)
-    return " and ".join(part for part in (guard, _differs_from_default(item, layouts)) if part)
+    guard, differs = condition(item.versions & flexible, flexible), _differs_from_default(item, layouts)
+    if not guard:
+        return differs
+    return f"{guard} and ({differs})" if " or " in differs else f"{guard} and {differs}"
 
 
 def _differs_from_default(item: Field, layouts: MessageLayouts) -> str:
     value, default = f"message.{item.snake}", default_value(item)
+    if sends_null(item):
+        return f"{value} is None or {value} != {layouts.class_names[item.type]}()"
     if item.is_struct and not item.is_array and not item.nullable:
         return f"{value} is not None and {value} != {layouts.class_names[item.type]}()"
     if default == "None":
         return f"{value} is not None"
     if default == "EMPTY":
-        return value
+        return f"{value} is None or {value}" if is_optional(item) else value
     if item.type == "bool":
         return value if default == "False" else f"not {value}"
     return f"{value} != {default}"

@@ -47,6 +47,10 @@ COPY_BYTES_MAX: Final = 16 * 1024
 
 STRING_BYTES_MAX: Final = 0x7FFF
 
+FRAME_ELEMENTS_MAX: Final = 4 * ARRAY_ELEMENTS_MAX
+"""Elements of all arrays of one frame together: a hundred megabytes of the smallest structs would be gigabytes of
+objects, however honest each single length is."""
+
 _ELEMENTS_MAX: Final[I64] = ARRAY_ELEMENTS_MAX
 _TAGGED_MAX: Final[I64] = TAGGED_FIELDS_MAX
 
@@ -60,6 +64,7 @@ class Reader:
         self.position: I64 = position
         self.end: I64 = len(data) if end < 0 else end
         self.limit: I64 = self.end
+        self.elements_left: I64 = FRAME_ELEMENTS_MAX
         self.source: memoryview | None = None
         if self.end > len(data) or position < 0 or position > self.end:
             raise ValueError("reader bounds outside the data")
@@ -81,6 +86,7 @@ class Reader:
         self.position = position
         self.end = end
         self.limit = end
+        self.elements_left = FRAME_ELEMENTS_MAX
         self.source = None
 
     @property
@@ -315,6 +321,9 @@ class Reader:
     def _bounded(self, count: I64, minimum_element_bytes: I64) -> I64:
         if count > _ELEMENTS_MAX or count * minimum_element_bytes > self.end - self.position:
             raise WireError(f"an array of {count} elements at {self.position}, the frame ends at {self.end}")
+        self.elements_left -= count
+        if self.elements_left < 0:
+            raise WireError(f"more than {FRAME_ELEMENTS_MAX} array elements in one frame")
         return count
 
     def array_length(self, minimum_element_bytes: I64) -> I64:

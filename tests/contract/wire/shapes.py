@@ -15,12 +15,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "tools"))
 
+from moldau.wire.primitives import NIL_UUID, Reader, Writer  # noqa: E402
 from wiregen.classes import default_value, is_optional  # noqa: E402
 from wiregen.layout import MessageLayouts  # noqa: E402
 from wiregen.modules import names_used_twice  # noqa: E402
 from wiregen.tables import Field, Message, read_tables  # noqa: E402
-
-from moldau.wire.primitives import NIL_UUID, Reader, Writer  # noqa: E402
 
 TABLES = read_tables(ROOT / "src" / "moldau" / "wire" / "schema")
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

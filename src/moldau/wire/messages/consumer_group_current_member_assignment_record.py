@@ -57,11 +57,11 @@ class TopicPartitions(Message):
         *,
         topic_id: bytes = NIL_UUID,
         partitions: list[int] = EMPTY,
-        assignment_epochs: list[int] | None = None,
+        assignment_epochs: list[int] | None = EMPTY,
     ) -> None:
         self.topic_id: bytes = topic_id
         self.partitions: list[int] = [] if partitions is EMPTY else partitions
-        self.assignment_epochs: list[int] | None = assignment_epochs
+        self.assignment_epochs: list[int] | None = [] if assignment_epochs is EMPTY else assignment_epochs
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
@@ -144,15 +144,18 @@ def _encode_topic_partitions(message: TopicPartitions, writer: Writer, version: 
     writer.compact_array_length(len(partitions))
     writer.i32_elements(partitions)
     tagged: i64 = 0
-    if message.assignment_epochs is not None:
+    if message.assignment_epochs is None or message.assignment_epochs:
         tagged += 1
     writer.uvarint(tagged)
     if tagged > 0:
-        if message.assignment_epochs is not None:
+        if message.assignment_epochs is None or message.assignment_epochs:
             body = Writer()
             assignment_epochs = message.assignment_epochs
-            body.compact_array_length(len(assignment_epochs))
-            body.i32_elements(assignment_epochs)
+            if assignment_epochs is None:
+                body.compact_array_length(-1)
+            else:
+                body.compact_array_length(len(assignment_epochs))
+                body.i32_elements(assignment_epochs)
             writer.tagged_field(0, body)
 
 

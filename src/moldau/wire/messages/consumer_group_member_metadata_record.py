@@ -146,12 +146,13 @@ def decode_consumer_group_member_metadata_value(reader: Reader, version: i64) ->
     message.subscribed_topic_regex = reader.compact_nullable_string()
     message.rebalance_timeout_ms = reader.i32()
     message.server_assignor = reader.compact_nullable_string()
+    message.classic_member_metadata = ClassicMemberMetadata()
     for _ in range(reader.tagged_field_count()):
         tag = reader.uvarint()
         end = reader.tagged_field_end()
         if tag == 0:
             message.classic_member_metadata = (
-                _decode_classic_member_metadata(reader, version) if reader.i8() >= 0 else None
+                _decode_classic_member_metadata(reader, version) if reader.uvarint() > 0 else None
             )
         else:
             reader.skip(end - reader.position)
@@ -189,12 +190,15 @@ def encode_consumer_group_member_metadata_value(
     writer.i32(message.rebalance_timeout_ms)
     writer.compact_nullable_string(message.server_assignor)
     tagged: i64 = 0
-    if message.classic_member_metadata is not None:
+    if message.classic_member_metadata is None or message.classic_member_metadata != ClassicMemberMetadata():
         tagged += 1
     writer.uvarint(tagged)
     if tagged > 0:
-        if message.classic_member_metadata is not None:
+        if message.classic_member_metadata is None or message.classic_member_metadata != ClassicMemberMetadata():
             body = Writer()
-            body.i8(1)
-            _encode_classic_member_metadata(message.classic_member_metadata, body, version)
+            if message.classic_member_metadata is None:
+                body.uvarint(0)
+            else:
+                body.uvarint(1)
+                _encode_classic_member_metadata(message.classic_member_metadata, body, version)
             writer.tagged_field(0, body)

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from mypy_extensions import i32, i64
 
 from moldau.wire.message import Message
-from moldau.wire.primitives import Reader, Writer
+from moldau.wire.primitives import EMPTY, Reader, Writer
 
 RECORD_TYPE: Final = 17
 """The number every key of this record begins with."""
@@ -71,12 +71,14 @@ class StreamsGroupMetadataValue(Message):
         epoch: i32 = 0,
         metadata_hash: i64 = 0,
         validated_topology_epoch: i32 = -1,
-        last_assignment_configs: list[LastAssignmentConfig] | None = None,
+        last_assignment_configs: list[LastAssignmentConfig] | None = EMPTY,
     ) -> None:
         self.epoch: i32 = epoch
         self.metadata_hash: i64 = metadata_hash
         self.validated_topology_epoch: i32 = validated_topology_epoch
-        self.last_assignment_configs: list[LastAssignmentConfig] | None = last_assignment_configs
+        self.last_assignment_configs: list[LastAssignmentConfig] | None = (
+            [] if last_assignment_configs is EMPTY else last_assignment_configs
+        )
 
 
 def _decode_last_assignment_config(reader: Reader, version: i64) -> LastAssignmentConfig:
@@ -123,7 +125,7 @@ def encode_streams_group_metadata_value(message: StreamsGroupMetadataValue, writ
     tagged: i64 = 0
     if message.validated_topology_epoch != -1:
         tagged += 1
-    if message.last_assignment_configs is not None:
+    if message.last_assignment_configs is None or message.last_assignment_configs:
         tagged += 1
     writer.uvarint(tagged)
     if tagged > 0:
@@ -131,10 +133,13 @@ def encode_streams_group_metadata_value(message: StreamsGroupMetadataValue, writ
             writer.uvarint(0)
             writer.uvarint(4)
             writer.i32(message.validated_topology_epoch)
-        if message.last_assignment_configs is not None:
+        if message.last_assignment_configs is None or message.last_assignment_configs:
             body = Writer()
             last_assignment_configs = message.last_assignment_configs
-            body.compact_array_length(len(last_assignment_configs))
-            for last_assignment_configs_item in last_assignment_configs:
-                _encode_last_assignment_config(last_assignment_configs_item, body, version)
+            if last_assignment_configs is None:
+                body.compact_array_length(-1)
+            else:
+                body.compact_array_length(len(last_assignment_configs))
+                for last_assignment_configs_item in last_assignment_configs:
+                    _encode_last_assignment_config(last_assignment_configs_item, body, version)
             writer.tagged_field(1, body)
