@@ -70,6 +70,8 @@ def plan_clean(
         bound = min(bound, first_unstable_offset)
     if settings.compaction_lag_min_ms > 0:
         bound = min(bound, _first_too_young(segments, first_dirty, now_ms - settings.compaction_lag_min_ms, bound))
+    # Whole segments only: one that holds the bound waits until all of it may be cleaned.
+    bound = max((segment.base_offset for segment in segments if segment.base_offset <= bound), default=bound)
     bound = max(first_dirty, bound)
     dirty = [pair for pair in _with_ends(segments) if pair[1] > first_dirty and pair[0].base_offset < bound]
     clean_bytes = sum(segment.size_bytes for segment, end in _with_ends(segments) if end <= first_dirty)
