@@ -11,6 +11,7 @@ not there: then the partition stays offline rather than come back without its re
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from moldau.core.metadata.records import UNASSIGNED_DIRECTORY
 from moldau.model.failures import DiskFailed
 from moldau.model.ids import TopicPartition
 from moldau.ports import Disk
+from moldau.runtime.tasks import TaskScope
 from moldau.storage.directory import LogDirectory
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.names import STRAY_DIR_SUFFIX
@@ -54,12 +56,17 @@ class PartitionHost:
         table: PartitionTable,
         disk: Disk,
         settings_of: Callable[[MetadataImage, str], LogSettings],
+        scope: TaskScope,
+        cordoned: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self._node_id = node_id
         self._log_dirs = log_dirs
         self._table = table
         self._disk = disk
         self._settings_of = settings_of
+        self._scope = scope
+        self._cordoned = cordoned
+        self._moves: dict[TopicPartition, asyncio.Task[None]] = {}
         self.on_placed: Callable[[tuple[ReplicaDirectory, ...]], None] = lambda placed: None
         """Told where replicas were put, when the controller left the choice of directory to this node."""
 
@@ -67,9 +74,9 @@ class PartitionHost:
 
     async def react(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Bring this node's partitions in line with the next image. Returns when they are."""
-        for topic in delta.topics_removed.values():
-            for partition in topic.partitions:
-                self._drop(topic.name, partition.index)
+        for removed in delta.topics_removed.values():
+            for partition in removed.partitions:
+                self._drop(removed.name, partition.index)
         changed = [
             (topic, topic.partitions[index])
             for topic_id, index in delta.partitions_changed
@@ -95,6 +102,9 @@ class PartitionHost:
                 partition.log.update_settings(settings)
 
     def _drop(self, topic: str, index: int) -> None:
+        move = self._moves.pop(TopicPartition(topic, index), None)
+        if move is not None:
+            move.cancel()
         if self._table.remove(topic, index) is not None:
             self._log_dirs.delete(topic, index)
 
@@ -124,7 +134,7 @@ class PartitionHost:
             return None
         try:
             made = self._log_dirs.create(
-                topic.name, topic.topic_id, partition.index, None if directory is None else directory.path
+                topic.name, topic.topic_id, partition.index, self._uncordoned() if directory is None else directory.path
             )
         except DiskFailed as problem:
             log.error("%s-%d could not be created: %s", topic.name, partition.index, problem)
@@ -132,6 +142,18 @@ class PartitionHost:
         self._serve(topic, partition, made)
         placed = made.home.directory_id
         return None if placed == wanted else ReplicaDirectory(topic.topic_id, partition.index, placed)
+
+    def _uncordoned(self) -> str | None:
+        """Where to put a new replica when some directories take no more (KIP-1066); None lets storage choose."""
+        cordoned = self._cordoned()
+        if not cordoned:
+            return None
+        free = [home.path for home in self._log_dirs.online() if home.path not in cordoned and "*" not in cordoned]
+        counts = dict.fromkeys(free, 0)
+        for found in self._log_dirs.logs.values():
+            if found.directory in counts:
+                counts[found.directory] += 1
+        return min(counts, key=counts.__getitem__) if counts else None
 
     def _serve(self, topic: TopicImage, partition: PartitionImage, its_log: PartitionLog) -> None:
         hosted = Partition(topic.name, topic.topic_id, partition.index, its_log, self._node_id, self._table.advances)
@@ -158,16 +180,28 @@ class PartitionHost:
             partition.close()
         log.error("log directory %s is offline with %d partitions: %s", home.path, len(lost), home.reason)
 
-    async def move(self, key: TopicPartition, directory: str) -> None:
-        """Copy a replica to another log directory while it serves, then serve the copy. Raises KeyError when either
-        is not here, and the disk's failures."""
-        moved = await self._log_dirs.move(key, directory)
+    def begin_move(self, key: TopicPartition, directory: str) -> None:
+        """Start to move a replica to another log directory. A newer wish replaces one that is under way."""
+        under_way = self._moves.pop(key, None)
+        if under_way is not None:
+            under_way.cancel()
+        self._moves[key] = self._scope.start(self._move(key, directory, under_way), name=f"move {key}")
+
+    async def _move(self, key: TopicPartition, directory: str, after: asyncio.Task[None] | None) -> None:
+        if after is not None:
+            await asyncio.wait([after])
+        try:
+            moved = await self._log_dirs.move(key, directory)
+        except (KeyError, DiskFailed) as problem:
+            log.error("%s could not be moved to %s: %s", key, directory, problem)
+            return
         # No await since the copy took the original's place: nothing was appended in between.
         partition = self._table.get(key.topic, key.partition)
-        if partition is not None:
+        if partition is not None and partition.log is not moved:
             partition.log = moved
             moved.set_on_durable(partition.on_durable)
             self._tell_placed([ReplicaDirectory(partition.topic_id, key.partition, moved.home.directory_id)])
+        log.info("%s now lies in %s", key, directory)
 
     # -- start -------------------------------------------------------------------------------------------------------
 

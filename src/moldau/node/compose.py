@@ -215,6 +215,8 @@ class Node:
             table=self.partitions,
             disk=self._ports.disk,
             settings_of=self._log_settings,
+            scope=self.scope,
+            cordoned=lambda: self.settings.list("cordoned.log.dirs"),
         )
         host.on_placed = lambda placed: self._spawn(self._tell_directories(placed), "directories")
         await host.reconcile(self.images.image)
