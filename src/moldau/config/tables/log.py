@@ -34,7 +34,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("log.dir.failure.timeout.ms", LONG, 30_000, LOW, READ_ONLY, NOT_YET,
            "How long a broker that could not report a failed directory to the controller goes on before it stops.",
            low=1),
-    Option("cordoned.log.dirs", LIST, (), MEDIUM, PER_BROKER, NOT_YET,
+    Option("cordoned.log.dirs", LIST, (), MEDIUM, PER_BROKER, ACTS,
            "Directories that receive no new partitions; `*` means all. Partitions already there stay."),
     Option("log.segment.bytes", INT, 1_073_741_824, HIGH, CLUSTER_WIDE, ACTS,
            "A segment is closed and a new one begun when it would grow beyond this.", low=1_048_576),
