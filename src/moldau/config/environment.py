@@ -79,8 +79,6 @@ def settings_in(environment: Mapping[str, str]) -> Iterator[Variable]:
             yield Variable(name, key_of(name[10:]), environment[name])
         elif name.startswith("KAFKA_") and not _foreign(name, environment[name]):
             yield Variable(name, key_of(name[6:]), environment[name])
-        elif name.startswith("MOLDAU_CFG_"):
-            yield Variable(name, "moldau." + key_of(name[11:]), environment[name])
 
 
 def _foreign(name: str, value: str) -> bool:

@@ -76,13 +76,12 @@ class Settings:
     # -- typed access ------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: builtins.str) -> Value:
-        try:
+        if key in self._set:
             return self._set[key]
-        except KeyError:
-            option = catalog.broker_option(key)
-            check(option is not None, "unknown setting asked for", key)
-            assert option is not None
-            return option.default
+        option = catalog.broker_option(key)
+        check(option is not None, "unknown setting asked for", key)
+        assert option is not None
+        return option.default
 
     def int(self, key: builtins.str) -> builtins.int:
         value = self[key]

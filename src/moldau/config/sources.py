@@ -102,8 +102,9 @@ def gather(
 
 
 def _take_file(gathered: Gathered, file: ConfigFile) -> None:
+    text = file.text.removeprefix("\ufeff")  # Windows editors begin a file with a byte order mark
     try:
-        entries = parse_toml(file.text) if file.is_toml else parse_properties(file.text)
+        entries = parse_toml(text) if file.is_toml else parse_properties(text)
     except BadSyntax as problem:
         gathered.mistakes.append(Mistake(f"{file.name}:{problem.line}", str(problem)))
         return
@@ -111,8 +112,8 @@ def _take_file(gathered: Gathered, file: ConfigFile) -> None:
     for entry in entries:
         earlier = seen.get(entry.key)
         if earlier is not None:
-            text = f"{file.name}:{entry.line}: {entry.key} was already set in line {earlier.line}; this one counts"
-            gathered.notices.append(Notice(True, text))
+            said = f"{file.name}:{entry.line}: {entry.key} was already set in line {earlier.line}; this one counts"
+            gathered.notices.append(Notice(True, said))
         seen[entry.key] = entry
         gathered.assign(entry.key, entry.value, f"{file.name}:{entry.line}")
 

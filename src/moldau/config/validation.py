@@ -21,6 +21,22 @@ VALUE_CHARACTERS_MAX: Final = 32767
 """Kafka's bound on one value."""
 
 _THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_ONLY_PER_LISTENER: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""A running broker takes new certificates for one listener at a time."""
+
 _CLIENT_SELECTORS: Final = (
     "client_instance_id",
     "client_id",
@@ -132,7 +148,7 @@ def _is_replica_list(text: str) -> bool:
 
 def broker_problem(settings: Settings, name: str, values: Mapping[str, str]) -> str | None:
     """What is wrong with dynamic settings of one broker, or of all of them (empty name)."""
-    fixed, local = [], []
+    fixed, local, bare = [], [], []
     for key, text in values.items():
         option = catalog.broker_option(key)
         if option is None:
@@ -140,11 +156,18 @@ def broker_problem(settings: Settings, name: str, values: Mapping[str, str]) -> 
             return f"Unknown broker config name: {key}" + ("" if meant is None else f" (did you mean {meant}?)")
         if option.update is Update.READ_ONLY:
             fixed.append(key)
+        elif key in _ONLY_PER_LISTENER:
+            bare.append(key)
         elif option.update is Update.PER_BROKER and not name:
             local.append(key)
         parse(option, text)
     if fixed:
         return f"Cannot update these configs dynamically: [{', '.join(fixed)}] (set them in the file and restart)"
+    if bare:
+        names = ", ".join(bare)
+        return (
+            f"These security configs can be dynamically updated only per-listener using the listener prefix: [{names}]"
+        )
     if local:
         return (
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(local)}]"

@@ -287,6 +287,11 @@ def test_a_broken_escape_names_its_line() -> None:
     assert mistake.where == "server.properties:1"
 
 
+def test_a_byte_order_mark_is_not_part_of_the_first_key() -> None:
+    assert Settings.from_sources(file=properties("\ufeffnum.partitions=3")).int("num.partitions") == 3
+    assert Settings.from_sources(file=ConfigFile("m.toml", "\ufeff[num]\npartitions = 3")).int("num.partitions") == 3
+
+
 def test_a_repeated_key_counts_last_and_is_told() -> None:
     settings = Settings.from_sources(file=properties("num.partitions=1\nnum.partitions=2"))
     assert settings.int("num.partitions") == 2

@@ -75,6 +75,7 @@ def test_a_topics_lag_is_checked_against_the_brokers_default() -> None:
     [
         ("1", {"num.partitions": "3"}, "Cannot update these configs dynamically: [num.partitions]"),
         ("", {"cordoned.log.dirs": "/a"}, "Cannot update these configs at default cluster level"),
+        ("1", {"ssl.keystore.location": "/k"}, "only per-listener using the listener prefix: [ssl.keystore.location]"),
         ("1", {"log.cleaner.thread": "3"}, "did you mean log.cleaner.threads?"),
         ("1", {"message.max.bytes": "-1"}, "Value must be at least 0"),
         ("1", {"log.retention.ms": "0"}, "a retention of 0"),
@@ -92,6 +93,7 @@ def test_good_broker_settings_pass_for_one_and_for_all() -> None:
     assert judge().problem(BROKER, "1", values) is None
     assert judge().problem(BROKER, "", values) is None
     assert judge().problem(BROKER, "99", {"cordoned.log.dirs": "/a"}) is None
+    assert judge().problem(BROKER, "1", {"listener.name.ext.ssl.keystore.location": "/k"}) is None
 
 
 @pytest.mark.parametrize(
