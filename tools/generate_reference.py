@@ -47,7 +47,7 @@ def configuration_page() -> str:
         f"Of {len(catalog.BROKER)} broker keys {acting} act today. The column *here* says which:",
         "",
         "- **acts**: it does what Kafka's does;",
-        "- **not yet**: accepted, with a warning at start; the feature it belongs to is not there yet;",
+        "- **not yet**: accepted, with a line at start, and a warning where protection is missing;",
         "- **no counterpart**: accepted, with a line at start; moldau has nothing that it could steer (threads, Java",
         "  classes, Kafka's own quorum).",
         "",

@@ -76,6 +76,9 @@ _PER_LISTENER: Final = frozenset(option.name for family in (tls, sasl) for optio
 }
 _PLUGIN_PREFIXES: Final = ("rlmm.config.", "rsm.config.", "config.providers.")
 
+PROTECTION: Final = frozenset(option.name for family in (tls, sasl, quotas) for option in family.OPTIONS)
+"""Keys that keep somebody out or hold somebody back: that they do nothing yet is worth a warning."""
+
 _SYNONYM_GROUPS: Final[dict[str, tuple[str, ...]]] = {
     name: tuple(key for key, _ in keys) for keys in TOPIC_DEFAULTS.values() if len(keys) > 1 for name, _ in keys
 }

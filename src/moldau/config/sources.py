@@ -153,18 +153,23 @@ def _derive_listeners(gathered: Gathered) -> None:
 
 
 def _note_keys_without_effect(gathered: Gathered) -> None:
-    """One line for all keys that have nothing to steer here, one for features that are not there yet."""
-    for effect, warning, text in (
-        (Effect.NO_COUNTERPART, False, "accepted without effect, moldau has nothing for them to steer"),
-        (Effect.NOT_YET, True, "accepted without effect, what they belong to is not there yet"),
+    """One line for all keys that have nothing to steer here, one for features that are not there yet, and a warning
+    where somebody counts on protection that is missing."""
+    idle, later, missing = [], [], []
+    for key, assigned in gathered.assigned.items():
+        option = catalog.broker_option(key)
+        if option is None or assigned.value == option.default:
+            continue
+        if option.effect is Effect.NO_COUNTERPART:
+            idle.append(key)
+        elif option.effect is Effect.NOT_YET:
+            guarded = key in catalog.PROTECTION or key.startswith(catalog.LISTENER_PREFIX)
+            (missing if guarded else later).append(key)
+    for keys, warning, text in (
+        (idle, False, "accepted without effect, moldau has nothing for them to steer"),
+        (later, False, "accepted without effect, what they belong to is not there yet"),
+        (missing, True, "accepted WITHOUT EFFECT, the protection they ask for is not there yet"),
     ):
-        keys = [
-            key
-            for key, assigned in gathered.assigned.items()
-            if (option := catalog.broker_option(key)) is not None
-            and option.effect is effect
-            and assigned.value != option.default
-        ]
         if keys:
             gathered.notices.append(Notice(warning, f"{text}: {', '.join(sorted(keys))}"))
 

@@ -138,10 +138,23 @@ def test_keys_without_effect_are_told_in_one_line() -> None:
     assert notice.text.endswith(": num.io.threads, socket.send.buffer.bytes")  # the others stand at their defaults
 
 
-def test_keys_of_features_to_come_are_a_warning() -> None:
-    (notice,) = Settings.from_sources(overrides={"authorizer.class.name": "x.Y"}).notices
-    assert notice.warning
-    assert "authorizer.class.name" in notice.text
+def test_protection_that_is_not_there_yet_is_a_warning_and_other_features_are_not() -> None:
+    overrides = {
+        "authorizer.class.name": "x.Y",
+        "listener.name.ext.ssl.client.auth": "required",
+        "offsets.retention.minutes": "5",
+    }
+    later, missing = Settings.from_sources(overrides=overrides).notices
+    assert not later.warning
+    assert later.text.endswith(": offsets.retention.minutes")
+    assert missing.warning
+    assert missing.text.endswith(": authorizer.class.name, listener.name.ext.ssl.client.auth")
+
+
+def test_kafkas_own_file_gives_no_cause_for_warnings() -> None:
+    settings = Settings.from_sources(file=properties(KAFKA_SINGLE_NODE_FILE))
+    assert len(settings.notices) == 2
+    assert not any(notice.warning for notice in settings.notices)
 
 
 # -- the rules between keys ------------------------------------------------------------------------------------------

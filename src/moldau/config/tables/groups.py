@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.model.options import (
+    ACTS,
     CLUSTER_WIDE,
     HIGH,
     INT,
@@ -105,11 +106,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "How long the offsets of an empty group are kept.", low=1),
     Option("offsets.retention.check.interval.ms", LONG, 600_000, HIGH, READ_ONLY, NOT_YET,
            "How often expired offsets are looked for.", low=1),
-    Option("offsets.topic.num.partitions", INT, 50, HIGH, READ_ONLY, NOT_YET,
+    Option("offsets.topic.num.partitions", INT, 50, HIGH, READ_ONLY, ACTS,
            "Partitions of the offsets topic; not to be changed once it exists.", low=1),
-    Option("offsets.topic.replication.factor", SHORT, 3, HIGH, READ_ONLY, NOT_YET,
-           "Replicas of the offsets topic. moldau uses fewer while the cluster has fewer brokers.", low=1),
-    Option("offsets.topic.segment.bytes", INT, 104_857_600, HIGH, READ_ONLY, NOT_YET,
+    Option("offsets.topic.replication.factor", SHORT, 3, HIGH, READ_ONLY, ACTS,
+           "Replicas of the offsets topic. Not set, it is at most the number of brokers.", low=1),
+    Option("offsets.topic.segment.bytes", INT, 104_857_600, HIGH, READ_ONLY, ACTS,
            "Segment size of the offsets topic; small, so that it compacts and loads quickly.", low=1),
     Option("offsets.topic.compression.codec", INT, 0, HIGH, READ_ONLY, NOT_YET,
            "Codec of the offsets topic by number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."),
