@@ -155,7 +155,9 @@ def _derive_listeners(gathered: Gathered) -> None:
 def _note_keys_without_effect(gathered: Gathered) -> None:
     """One line for all keys that have nothing to steer here, one for features that are not there yet, and a warning
     where somebody counts on protection that is missing."""
-    idle, later, missing = [], [], []
+    idle: list[str] = []
+    later: list[str] = []
+    missing: list[str] = []
     for key, assigned in gathered.assigned.items():
         option = catalog.broker_option(key)
         if option is None or assigned.value == option.default:
