@@ -1,4 +1,8 @@
-"""Emit the encoding functions."""
+"""Emit the encoding functions.
+
+A field that the version lacks is left out, whatever it holds: which version can say what is decided by whoever chooses
+the version (a handler answers in the client's, a client picks one it needs).
+"""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import WireError
@@ -30,8 +29,7 @@ _ADVERTISED_FROM: Final[Mapping[ApiKey, int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ApiSpec:
+class ApiSpec(NamedTuple):
     """One API: the versions Kafka 4.3 speaks, and those it tells clients about."""
 
     key: ApiKey

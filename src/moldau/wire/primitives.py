@@ -385,7 +385,11 @@ class Reader:
 
 
 class Writer:
-    """Bytes of one or more responses, as a list of pieces: gathered small writes and large payloads left in place."""
+    """Bytes of one or more responses, as a list of pieces: gathered small writes and large payloads left in place.
+
+    A payload left in place belongs to the writer until its pieces have gone out: whoever gave it must not reuse the
+    buffer before (CVE-2026-35554).
+    """
 
     def __init__(self) -> None:
         self.out: BytesWriter = BytesWriter()
@@ -394,8 +398,9 @@ class Writer:
 
     def clear(self) -> None:
         self.out.truncate(0)
-        self.pieces = []
-        self.closed = 0
+        if self.closed > 0:
+            self.pieces = []
+            self.closed = 0
 
     @property
     def size(self) -> I64:
