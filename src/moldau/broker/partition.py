@@ -135,6 +135,17 @@ class Partition:
             self._advance()
         return outcome
 
+    def append_own(self, records: bytes, now_ms: i64) -> AppendOutcome:
+        """Append what the broker itself writes: coordinators' records, transaction markers."""
+        if self.leadership is None or self.offline:
+            return refused(_STORAGE_ERROR if self.offline else _NOT_LEADER, "this node does not lead the partition")
+        outcome = self.log.append_as_leader(records, self.leader_epoch, now_ms, False)
+        if outcome.error == 0:
+            self.appends += 1
+            self.appended_bytes += len(records)
+            self._advance()
+        return outcome
+
     def on_durable(self) -> None:
         """The log's durable end moved (or its disk failed): what waits for it may go on."""
         if self.leadership is not None:

@@ -16,6 +16,8 @@ from mypy_extensions import i16, i32, i64
 from moldau.broker.partition import Partition
 from moldau.core.partition.fetch_sessions import FINAL_EPOCH, FetchPartition, Key, SessionStart
 from moldau.model.errors import ErrorCode
+from moldau.ports import Buffer
+from moldau.records.batch import HEADER_BYTES, parse_header
 from moldau.server import lookup
 from moldau.server.context import RequestContext
 from moldau.server.parking import Parked
@@ -138,6 +140,9 @@ class FetchWork:
         answer.log_start_offset = log.start_offset
         if found.size_bytes > 0:
             answer.records = found.parts
+            if self.size_bytes + found.size_bytes < self.bytes_min and next_offset(found.parts) < end:
+                # The limits (or a segment's end) stopped the read, not the log: waiting would bring nothing more.
+                self.must_answer = True
         if self.committed_only:
             aborted: list[AbortedTransaction] = []
             if found.size_bytes > 0:
@@ -183,12 +188,16 @@ class FetchWait(Parked):
         self.work = work
         self.watched: list[Partition] = []
         self.appended_before: i64 = 0
+        self.countable: bool = not work.committed_only
+        """What is appended from now on is exactly what becomes readable from now on."""
         for want in work.start.partitions:
             partition = work.find(want)
             if partition is not None:
                 partition.watch(self)
                 self.watched.append(partition)
                 self.appended_before += partition.appended_bytes
+                if partition.high_watermark != partition.log.end_offset:
+                    self.countable = False
 
     def wake(self) -> None:
         if not self._may_be_enough():
@@ -208,6 +217,8 @@ class FetchWait(Parked):
 
     def _may_be_enough(self) -> bool:
         """Spare the read while what was appended since cannot add up to `min_bytes`."""
+        if not self.countable:
+            return True
         appended: i64 = -self.appended_before
         for partition in self.watched:
             if not partition.is_leader:
@@ -247,6 +258,18 @@ def refuse(request: FetchRequest | None, context: RequestContext, code: ErrorCod
                 )
             )
     return response
+
+
+def next_offset(parts: list[Buffer]) -> i64:
+    """The offset behind the last of some whole batches."""
+    data = b"".join(parts)
+    found: i64 = -1
+    position: i64 = 0
+    while len(data) - position >= HEADER_BYTES:
+        header = parse_header(data, position)
+        found = header.next_offset
+        position += header.size_bytes
+    return found
 
 
 def encode(response: Any, writer: Writer, version: i64) -> None:
