@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from moldau.records.batch import parse_header
+from moldau.runtime.disk import RealDisk
+
+from .support import NOW_MS, append, append_internal, batch, marker, new_log, read_all, reopen, sequenced
+
+
+def test_a_clean_start_only_loads(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root, segment_bytes=2000, index_interval_bytes=100)
+    for number in range(100):
+        append(log, sequenced(number), epoch=number // 50)
+    log.close()
+    fresh, report = reopen(log, clean=True)
+    assert report.bytes_checked == 0
+    assert [data for data, _ in read_all(fresh)] != []
+    assert fresh.end_offset == fresh.durable_end_offset == 100
+    assert fresh.epochs.entries == [(0, 0), (1, 50)]
+    assert fresh.producers.producers[7].last_sequence == 99
+    assert append(fresh, sequenced(100)) == 100
+
+
+def test_an_unclean_start_checks_from_the_recovery_point_only(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root, segment_bytes=2000)
+    for number in range(100):
+        append(log, sequenced(number))
+    log.flush_appends()
+    point = int(log.segments[3].base_offset) + 1
+    fresh, report = reopen(log, recovery_point=point)
+    assert report.bytes_checked == sum(one.size_bytes for one in log.segments[3:])
+    assert (fresh.end_offset, fresh.durable_end_offset) == (100, point)
+    assert fresh.sync_now() == 100
+
+
+def test_five_batches_are_remembered_after_a_crash(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root, segment_bytes=2000)
+    for number in range(100):
+        append(log, sequenced(number))
+    log.flush_appends()
+    fresh, _ = reopen(log)
+    for number in range(95, 100):
+        outcome = fresh.append_as_leader(sequenced(number), 0, NOW_MS)
+        assert (outcome.error, outcome.duplicate, outcome.base_offset) == (0, True, number)
+
+
+def test_open_and_aborted_transactions_survive_a_crash(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root, segment_bytes=600)
+    for number in range(10):
+        append(log, sequenced(2 * number, 2, transactional=True))
+        append_internal(log, marker(aborted=number % 2 == 0))
+    append(log, sequenced(0, producer_id=9, transactional=True))
+    log.flush_appends()
+    expected = log.aborted_transactions(0, 100)
+    assert len(expected) == 5
+    for point in (0, 12, 31):
+        fresh, _ = reopen(log, recovery_point=point)
+        assert fresh.aborted_transactions(0, 100) == expected
+        assert fresh.first_unstable_offset() == 30
+
+
+def test_a_later_segment_after_a_bad_batch_is_dropped(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root, segment_bytes=1000)
+    for _ in range(40):
+        append(log, batch())
+    log.flush_appends()
+    second = log.segments[1]
+    with open(second.path(".log"), "r+b") as file:
+        file.seek(-1, 2)
+        last = file.read(1)
+        file.seek(-1, 2)
+        file.write(bytes([last[0] ^ 0xFF]))
+    fresh, report = reopen(log)
+    assert "checksum" in report.problem and report.bytes_cut > 0
+    assert fresh.end_offset == second.next_offset - 1
+    assert len(fresh.segments) == 2
+    assert append(fresh, batch()) == second.next_offset - 1
+
+
+def test_a_batch_whose_offset_goes_back_ends_the_log(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root)
+    for _ in range(3):
+        append(log, batch())
+    log.flush_appends()
+    with open(log.active.path(".log"), "ab") as file:
+        file.write(batch(base_offset=1, leader_epoch=0))
+    fresh, report = reopen(log)
+    assert fresh.end_offset == 3 and "offset 1" in report.problem
+
+
+def test_a_huge_length_in_the_tail_is_not_believed(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root)
+    append(log, batch())
+    log.flush_appends()
+    torn = bytearray(batch(size=200, base_offset=1))
+    torn[8:12] = (2**31 - 1).to_bytes(4, "big")
+    with open(log.active.path(".log"), "ab") as file:
+        file.write(torn)
+    fresh, report = reopen(log)
+    assert fresh.end_offset == 1 and report.bytes_cut == len(torn)
+
+
+def test_zero_tails_of_preallocated_kafka_files_are_cut(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root, segment_bytes=4000, index_interval_bytes=100)
+    for number in range(60):
+        append(log, batch(timestamp=NOW_MS + number))
+    log.close()
+    for suffix in (".index", ".timeindex"):
+        for segment in log.segments:
+            with open(segment.path(suffix), "ab") as file:
+                file.write(bytes(12 * 8 * 100))
+    with open(log.active.path(".log"), "ab") as file:
+        file.write(bytes(1000))
+    for clean in (True, False):
+        fresh, _ = reopen(log, clean=clean)
+        assert fresh.end_offset == 60
+        assert [parse_header(data, 0).base_offset for data, _ in read_all(fresh)] == list(range(60))
+        assert fresh.offset_for_timestamp(NOW_MS + 31, 60) == (NOW_MS + 31, 31, 0)
+
+
+def test_a_log_without_files_starts_at_its_checkpointed_start(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root)
+    disk.remove(log.active.path(".log"))
+    fresh, _ = reopen(log, start_offset=12)
+    assert (fresh.start_offset, fresh.end_offset) == (12, 12)
+
+
+def test_epochs_are_rebuilt_from_batches_when_their_file_lies(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root, segment_bytes=1000)
+    for number in range(40):
+        append(log, batch(), epoch=number // 9)
+    log.close()
+    expected = log.epochs.entries
+    path = f"{log.path}/leader-epoch-checkpoint"
+    for lie in (b"", b"0\n1\n4 2\n", b"0\n2\n0 0\n1 9\n", b"\xff\xfe", b"0\n9\n0 0\n", b"0\n0\n"):
+        disk.replace(path, lie)
+        fresh, _ = reopen(log, clean=True)
+        assert fresh.epochs.entries == expected
+        assert disk.read(path) == log.epochs.encode().encode()
