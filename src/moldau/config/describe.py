@@ -96,6 +96,8 @@ def _broker_row(settings: Settings, name: str) -> ConfigRow:
     while chain and chain[0].name != name:
         chain.pop(0)
     value = None if option.sensitive else render(option.kind, settings[name])
+    if name == "broker.id" and not settings.is_set(name):
+        value = str(settings.node_id)  # one number under two names
     source = chain[0].source if chain else ConfigSource.DEFAULT
     read_only = option.update is Update.READ_ONLY
     return ConfigRow(name, value, source, read_only, option.sensitive, option.kind, documentation(option), tuple(chain))

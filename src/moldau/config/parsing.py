@@ -88,10 +88,11 @@ def _check(option: Option, value: Value, text: str) -> None:
     elif isinstance(value, str):
         _check_word(option, value, text)
     elif isinstance(value, int | float) and not isinstance(value, bool) and value not in option.also:
+        shown = render(option.kind, value) or text
         if option.low is not None and value < option.low:
-            raise _invalid(option, text, f"Value must be at least {option.low}")
+            raise _invalid(option, shown, f"Value must be at least {option.low}")
         if option.high is not None and value > option.high:
-            raise _invalid(option, text, f"Value must be no more than {option.high}")
+            raise _invalid(option, shown, f"Value must be no more than {option.high}")
 
 
 def _check_list(option: Option, values: tuple[str, ...]) -> None:

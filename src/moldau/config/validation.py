@@ -107,7 +107,7 @@ def topic_problem(settings: Settings, name: str, values: Mapping[str, str]) -> s
     for key in _THROTTLED:
         if key in values and not _is_replica_list(values[key]):
             return (
-                f"Invalid value {values[key]} for configuration {key}: {key} must be the literal '*' or a list of "
+                f"Invalid value [{values[key]}] for configuration {key}: {key} must be the literal '*' or a list of "
                 "replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
             )
     return _topic_conflict(settings.topic_values(values))

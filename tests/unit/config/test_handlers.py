@@ -226,7 +226,11 @@ def test_append_and_subtract_work_on_lists_from_the_default() -> None:
         (ResourceType.TOPIC, "t", [("flush.ms", 9, "1")], ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
         (ResourceType.BROKER, "2", [("message.max.bytes", SET, "1")], ErrorCode.INVALID_REQUEST, "expected 1, but"),
         (ResourceType.BROKER, "x", [("message.max.bytes", SET, "1")], ErrorCode.INVALID_REQUEST, "must be an integer"),
-        (ResourceType.BROKER, "1", [("num.partitions", SET, "3")], ErrorCode.INVALID_CONFIG, "dynamically"),
+        (ResourceType.BROKER, "1", [("num.partitions", SET, "3")], ErrorCode.INVALID_REQUEST, "dynamically"),
+        (ResourceType.BROKER, "1", [("message.max.bytes", APPEND, "3")], ErrorCode.INVALID_CONFIG, "not LIST"),
+        (ResourceType.CLIENT_METRICS, "m", [("interval.ms", SET, "9")], ErrorCode.INVALID_REQUEST, "between 100"),
+        (ResourceType.CLIENT_METRICS, "m", [("match", SET, "x")], ErrorCode.INVALID_CONFIG, "Illegal client"),
+        (ResourceType.CLIENT_METRICS, "", [("interval.ms", SET, "900")], ErrorCode.INVALID_REQUEST, "be empty"),
         (
             ResourceType.GROUP,
             "",
@@ -234,6 +238,7 @@ def test_append_and_subtract_work_on_lists_from_the_default() -> None:
             ErrorCode.INVALID_REQUEST,
             "not allowed",
         ),
+        (ResourceType.TOPIC, "", [("flush.ms", SET, "1")], ErrorCode.INVALID_REQUEST, "Default topic resources"),
         (5, "x", [("a", SET, "b")], ErrorCode.INVALID_REQUEST, "resource type 5"),
     ],
 )
@@ -352,6 +357,7 @@ def test_the_old_call_replaces_everything() -> None:
         (ResourceType.TOPIC, "t", {"flush.ms": None}, ErrorCode.INVALID_REQUEST),
         (ResourceType.TOPIC, "t", {"flush.ms": "x"}, ErrorCode.INVALID_CONFIG),
         (ResourceType.TOPIC, "absent", {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ResourceType.TOPIC, "", {}, ErrorCode.INVALID_REQUEST),
         (ResourceType.BROKER, "2", {}, ErrorCode.INVALID_REQUEST),
         (ResourceType.BROKER_LOGGER, "1", {"root": "INFO"}, ErrorCode.INVALID_REQUEST),
     ],

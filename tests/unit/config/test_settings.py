@@ -179,6 +179,10 @@ def test_what_was_set_shows_even_if_it_is_not_listed_otherwise() -> None:
     assert row(rows, "listener.name.ext.ssl.client.auth").source is ConfigSource.DYNAMIC_BROKER
 
 
+def test_a_broker_has_one_number_under_two_names() -> None:
+    assert row(Settings.from_sources(overrides={"node.id": "7"}).describe_broker(), "broker.id").value == "7"
+
+
 def test_secrets_are_never_shown() -> None:
     settings = Settings.from_sources(overrides={"ssl.key.password": "hunter2"})
     dynamic = settings.with_dynamic({}, {"listener.name.ext.ssl.key.password": "hunter2"})

@@ -7,7 +7,7 @@ from moldau.core.metadata.commands import AlterConfigs, ConfigReplacement
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.options import ResourceType
 from moldau.server.context import RequestContext
-from moldau.server.handlers.describe_configs import wrong_broker
+from moldau.server.handlers.config_resources import as_kafka_says, nameless, wrong_broker
 from moldau.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -24,7 +24,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
         reply = await context.services.controller.submit(AlterConfigs(resources, request.validate_only))
         replies = [reply] * len(passed_on) if isinstance(reply, Refused) else reply.outcomes
         for index, outcome in zip(passed_on, replies, strict=True):
-            outcomes[index] = outcome if isinstance(outcome, Refused) else None
+            outcomes[index] = as_kafka_says(request.resources[index].resource_type, outcome)
     return AlterConfigsResponse(
         responses=[_response(resource, outcomes[index]) for index, resource in enumerate(request.resources)]
     )
@@ -36,7 +36,7 @@ def _refused_here(resource: AlterConfigsResource, context: RequestContext) -> Re
         return Refused(ErrorCode.INVALID_REQUEST, "Log levels are changed with IncrementalAlterConfigs.")
     if resource.resource_type == ResourceType.BROKER and resource.resource_name:
         return wrong_broker(resource.resource_name, context.services.node_id, ",")
-    return None
+    return nameless(resource.resource_type, resource.resource_name)
 
 
 def _replacement(resource: AlterConfigsResource) -> ConfigReplacement:

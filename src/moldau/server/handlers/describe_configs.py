@@ -11,6 +11,7 @@ from moldau.model.ids import topic_name_problem
 from moldau.model.options import ConfigSource, ResourceType
 from moldau.runtime.logs import logger_levels
 from moldau.server.context import RequestContext
+from moldau.server.handlers.config_resources import wrong_broker
 from moldau.server.services import Services
 from moldau.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -112,18 +113,6 @@ def _client_metrics(name: str, services: Services) -> list[ConfigRow] | Refused:
     overrides = services.images.image.config(ResourceType.CLIENT_METRICS, name)
     rows: list[ConfigRow] = services.settings.describe_client_metrics(overrides)
     return rows
-
-
-def wrong_broker(name: str, node_id: int, alternative: str) -> Refused | None:
-    """Why a resource name is not this broker's, or None. Only a broker itself knows its static settings."""
-    digits = name[1:] if name[:1] in ("-", "+") else name
-    if not digits.isascii() or not digits.isdigit():
-        return Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if name != str(node_id):
-        return Refused(
-            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}{alternative} but received {name}"
-        )
-    return None
 
 
 def _refused(resource: DescribeConfigsResource, code: ErrorCode, detail: str) -> DescribeConfigsResult:

@@ -14,7 +14,7 @@ from moldau.model.errors import ErrorCode, Refused
 from moldau.model.options import ResourceType
 from moldau.runtime.logs import LEVELS, ROOT, logger_exists, set_logger_level, unset_logger_level
 from moldau.server.context import RequestContext
-from moldau.server.handlers.describe_configs import wrong_broker
+from moldau.server.handlers.config_resources import as_kafka_says, nameless, wrong_broker
 from moldau.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -42,7 +42,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
         reply = await context.services.controller.submit(command)
         replies = [reply] * len(passed_on) if isinstance(reply, Refused) else reply.outcomes
         for index, outcome in zip(passed_on, replies, strict=True):
-            outcomes[index] = outcome if isinstance(outcome, Refused) else None
+            outcomes[index] = as_kafka_says(resources[index].resource_type, outcome)
     return IncrementalAlterConfigsResponse(
         responses=[_response(resource, outcomes[index]) for index, resource in enumerate(resources)]
     )
@@ -75,7 +75,7 @@ def _refused_here(
     of_broker = resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
     if of_broker and (resource.resource_name or resource.resource_type == ResourceType.BROKER_LOGGER):
         return wrong_broker(resource.resource_name, context.services.node_id, ",")
-    return None
+    return nameless(resource.resource_type, resource.resource_name)
 
 
 def _edits(resource: AlterConfigsResource) -> ConfigEdits:
@@ -106,7 +106,7 @@ def _logger_refused(config: AlterableConfig) -> Refused | None:
     name, value = config.name, config.value
     operation = _OPERATIONS[config.config_operation]
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        detail = f"OpType {operation.name} is not allowed for the broker logger resource"
+        detail = f"{operation.name} operation is not allowed for the BROKER_LOGGER resource"
         return Refused(ErrorCode.INVALID_REQUEST, detail)
     if operation is ConfigOperation.DELETE and name == ROOT:
         detail = "Removing the log level of the root logger is not allowed"
