@@ -19,7 +19,7 @@ from moldau.server.context import Peer, RequestContext
 from moldau.server.door import Door
 from moldau.server.hub import Hub
 from moldau.server.limits import Census, ServerLimits
-from moldau.server.listeners import Listeners
+from moldau.server.listeners import Endpoint, Listeners, ListenerSpec
 from moldau.server.router import Router
 from moldau.server.services import Services
 from moldau.storage.directory import LogDirectory
@@ -147,7 +147,7 @@ class Stage:
         self.flush_set = FlushSet()
         self.home = LogDirectory(str(directory))
         self.partitions = PartitionTable()
-        self.listeners = Listeners.parse(["PLAINTEXT://:9092"])
+        self.listeners = Listeners([ListenerSpec(Endpoint("PLAINTEXT", "", 9092), "PLAINTEXT", None)])
         self.services = Services(
             clock=self.clock,
             entropy=SystemEntropy(),
@@ -250,9 +250,7 @@ def request_frame(
 ) -> bytes:
     writer = Writer()
     mark = writer.begin_frame()
-    header = RequestHeader(
-        api_key=int(key), api_version=version, correlation_id=correlation_id, client_id=client_id
-    )
+    header = RequestHeader(api_key=int(key), api_version=version, correlation_id=correlation_id, client_id=client_id)
     encode_request_header(header, writer)
     encode_request(int(key), version, message, writer)
     writer.end_frame(mark)
@@ -263,7 +261,9 @@ def topic_id(name: str) -> bytes:
     return name.encode().ljust(16, b"\x01")[:16]
 
 
-def batch(values: Sequence[bytes] = (b"v",), *, key: bytes | None = None, timestamp: int = NOW_MS, **options: Any) -> bytes:
+def batch(
+    values: Sequence[bytes] = (b"v",), *, key: bytes | None = None, timestamp: int = NOW_MS, **options: Any
+) -> bytes:
     builder = BatchBuilder(**options)
     for value in values:
         builder.append(key, value, (), timestamp)

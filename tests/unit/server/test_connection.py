@@ -210,9 +210,13 @@ class TestApiVersions:
 
     def test_the_software_is_remembered_and_checked(self, stage: Stage) -> None:
         client = stage.connect()
-        client.call(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="lib", client_software_version="2.1"))
+        client.call(
+            ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name="lib", client_software_version="2.1")
+        )
         assert client.connection.peer.software_name == "lib"
-        bad = client.call(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name=" ", client_software_version=""))
+        bad = client.call(
+            ApiKey.API_VERSIONS, 3, ApiVersionsRequest(client_software_name=" ", client_software_version="")
+        )
         assert bad.error_code == ErrorCode.INVALID_REQUEST
 
 
@@ -236,9 +240,7 @@ class TestOwnFaults:
         assert "ListOffsets v6" in caplog.text
         assert len(client.call(ApiKey.API_VERSIONS, 3, API_VERSIONS).api_keys) > 5
 
-    def test_an_answer_that_cannot_be_encoded_is_a_bug_too(
-        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_answer_that_cannot_be_encoded_is_a_bug_too(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         route = stage.router.find(int(ApiKey.INIT_PRODUCER_ID))
         assert route is not None
         route._load()
@@ -258,9 +260,7 @@ class TestOwnFaults:
 
 
 class TestFlushFailure:
-    def test_nothing_is_acknowledged_that_was_not_written(
-        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_nothing_is_acknowledged_that_was_not_written(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         (partition,) = stage.topic("t")
         producer, reader = stage.connect(), stage.connect()
         file = partition.log.active.file()

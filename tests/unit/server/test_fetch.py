@@ -84,7 +84,12 @@ def test_partitions_that_do_not_exist(stage: Stage, version: int, topic: str, in
 
 @pytest.mark.parametrize(
     ("epoch", "code"),
-    [(4, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.NONE), (6, ErrorCode.UNKNOWN_LEADER_EPOCH), (-1, ErrorCode.NONE)],
+    [
+        (4, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, ErrorCode.NONE),
+        (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (-1, ErrorCode.NONE),
+    ],
 )
 def test_leader_epochs_are_compared(stage: Stage, epoch: int, code: ErrorCode) -> None:
     (partition,) = stage.topic("t")
@@ -229,9 +234,7 @@ class TestLongPoll:
 
 class TestIsolation:
     def transaction(self, partition: Partition, producer_id: int, sequence: int = 0) -> None:
-        records = batch(
-            [b"tx"], producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True
-        )
+        records = batch([b"tx"], producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
         assert partition.append(records, 1, NOW_MS).error == 0
 
     def end(self, partition: Partition, producer_id: int, *, aborted: bool) -> None:
@@ -300,7 +303,9 @@ class TestSessions:
             request = fetch(*changed, session_id=session_id, session_epoch=epoch, **options)
             response = client.call(ApiKey.FETCH, 12, request)
             assert (response.error_code, response.session_id) == (0, session_id)
-            return [(one.partition_index, offsets(one.records)) for topic in response.responses for one in topic.partitions]
+            return [
+                (one.partition_index, offsets(one.records)) for topic in response.responses for one in topic.partitions
+            ]
 
         assert again(1, ("t", 0, 1)) == [], "nothing changed"
         fill(partitions[2], 1)
