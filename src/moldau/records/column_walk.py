@@ -108,7 +108,10 @@ class HeaderWriter:
         """The headers of the record under `walker`."""
         self.lists_valid.add(walker.header_count > 0)
         if walker.header_count > 0:
-            self._add_all(walker.data, walker.headers_start, walker.record_end, walker.header_count)
+            try:
+                self._add_all(walker.data, walker.headers_start, walker.record_end, walker.header_count)
+            except IndexError:
+                raise CorruptBatch("the last record is cut short") from None
         write_i32_le(self.lists, i32(self.count))
 
     def _add_all(self, data: bytes, position: i64, end: i64, count: i64) -> None:

@@ -193,6 +193,13 @@ class RecordWalker:
             return found
         if self.header_count > HEADERS_PER_RECORD_MAX or self.header_count * 2 > self.record_end - self.headers_start:
             raise CorruptBatch(f"record announces {self.header_count} headers")
+        try:
+            self._read_headers(found)
+        except IndexError:
+            raise CorruptBatch("the last record is cut short") from None
+        return found
+
+    def _read_headers(self, found: list[tuple[str, bytes | None]]) -> None:
         data = self.data
         end: i64 = self.record_end
         position: i64 = self.headers_start
@@ -216,7 +223,6 @@ class RecordWalker:
             index += 1
         if position != end:
             raise CorruptBatch("record headers do not fill their record")
-        return found
 
     def record(self) -> Record:
         return Record(self.offset, self.timestamp, self.key(), self.value(), self.headers())

@@ -94,10 +94,10 @@ def validate_batch(
         else:
             walk.check_count(header.size_bytes - HEADER_BYTES)
             _walk_windows(walk, records, header.size_bytes)
-    except CorruptBatch as error:
-        return ValidationProblem(_INVALID_RECORD, str(error))
-    except UnsupportedCodec as error:
-        return ValidationProblem(_UNSUPPORTED_COMPRESSION, str(error))
+    except CorruptBatch as broken:
+        return ValidationProblem(_INVALID_RECORD, str(broken))
+    except UnsupportedCodec as unknown:
+        return ValidationProblem(_UNSUPPORTED_COMPRESSION, str(unknown))
     except IndexError:
         return ValidationProblem(_INVALID_RECORD, f"record {walk.index} runs beyond its own length")
     header.observed_max_timestamp = walk.max_timestamp

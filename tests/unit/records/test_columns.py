@@ -154,3 +154,6 @@ def test_broken_headers_are_corrupt() -> None:
     batch[-8] = 0x7E  # the value's length, now beyond the record
     with pytest.raises(CorruptBatch):
         ColumnWalk(with_headers=True).feed(bytes(batch))
+    batch[-8:] = b"\x80" * 8  # now a varint without end
+    with pytest.raises(CorruptBatch):
+        ColumnWalk(with_headers=True).feed(bytes(batch))

@@ -156,6 +156,8 @@ def test_base_timestamps_beyond_every_clock_are_refused() -> None:
         b"\x02\x02a\x08x",
         b"\x02\x00\x00\x00",
         b"\xfe\xff\xff\xff\x0f",
+        b"\x02\x00\x80",
+        b"\x02\x80",
     ],
 )
 def test_headers_that_do_not_fill_their_record_are_corrupt(headers: bytes) -> None:
