@@ -279,8 +279,10 @@ class LogDirs:
     async def _wait(self, seconds: float) -> None:
         self._wake.clear()
         if seconds > 0:
+            # Not `wait_for`: on Python 3.11 it swallows a cancellation that comes together with the wake-up.
             try:
-                await asyncio.wait_for(self._wake.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
             except TimeoutError:
                 return
 
