@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.broker.partition import Partition
 from moldau.broker.partitions import PartitionTable
@@ -31,6 +31,9 @@ from moldau.storage.directory import LogDirectory
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.names import STRAY_DIR_SUFFIX
 from moldau.storage.partition_log import PartitionLog
+
+CREATIONS_PER_TURN: Final = 8
+"""Logs created between two turns of the event loop: a few milliseconds on a slow file system."""
 
 log = logging.getLogger("moldau.host")
 
@@ -117,7 +120,12 @@ class PartitionHost:
                 self._give_role(hosted, partition)
             else:
                 new.append((topic, partition))
-        self._tell_placed([self._create(topic, partition) for topic, partition in new])
+        placed = []
+        for topic, partition in new:
+            placed.append(self._create(topic, partition))
+            if len(placed) % CREATIONS_PER_TURN == 0:
+                await asyncio.sleep(0)  # a topic of a thousand partitions must not hold up everyone else's requests
+        self._tell_placed(placed)
 
     def _create(self, topic: TopicImage, partition: PartitionImage) -> ReplicaDirectory | None:
         """Make the replica's log and serve it. Tells its directory when the metadata does not know it yet."""
