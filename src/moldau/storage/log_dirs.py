@@ -170,7 +170,6 @@ class LogDirs:
             self._write_small(f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
             self._write_small(f"{log.path}/{EPOCH_CHECKPOINT}", log.epochs.encode().encode())
             log.add_segment(0, self.clock.now_ms())
-            log.folder_is_new = True
         except DiskFailed as error:
             home.fail(str(error))
             raise
