@@ -77,6 +77,8 @@ def validate_batch(
 
     Sets `header.observed_max_timestamp`; `settle_timestamps` brings the bytes in line with it.
     """
+    if i64(len(records)) != header.size_bytes:
+        return ValidationProblem(_INVALID_RECORD, f"one batch of {header.size_bytes} bytes in {len(records)}")
     problem = _header_problem(header, origin_is_client)
     if problem is not None:
         return problem

@@ -266,5 +266,12 @@ def test_settling_stamps_log_append_time() -> None:
     assert fixed.max_timestamp == NOW_MS
 
 
+@both_payloads
+def test_exactly_one_batch_is_expected(wrap: Wrap) -> None:
+    batch = plain_batch()
+    for wrong in (batch + b"x", batch + batch, batch[:-1]):
+        assert validate_batch(wrap(wrong), header_of(batch), RULES, NOW_MS) is not None
+
+
 def test_a_problem_shows_its_code() -> None:
     assert "INVALID_RECORD" in repr(verdict(with_body(b"", 1)))
