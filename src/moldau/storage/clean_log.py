@@ -25,7 +25,7 @@ from moldau.core.log.segment_facts import SegmentFacts
 from moldau.model.failures import CorruptBatch
 from moldau.ports import Disk, File
 from moldau.records.batch import HEADER_BYTES, iterate_headers, parse_header
-from moldau.storage.log_read import aborted_transactions
+from moldau.storage.log_aborted import aborted_transactions
 from moldau.storage.log_trim import facts_of, remove_segments
 from moldau.storage.names import (
     CLEANED_SUFFIX,

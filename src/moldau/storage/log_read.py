@@ -6,7 +6,6 @@ from typing import Final
 
 from mypy_extensions import i16, i64
 
-from moldau.core.log.index import AbortedTxn
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import CorruptBatch, DiskFailed
 from moldau.ports import Buffer
@@ -83,21 +82,3 @@ def _end_of_read(segment: Segment, start: i64, end_offset: i64, size_bytes_max: 
     if cut <= start and at_least_one_batch and end > start:
         cut = segment.batch_end(start)
     return cut
-
-
-def aborted_transactions(log: LogState, start_offset: i64, end_offset: i64) -> list[AbortedTxn]:
-    """Aborted transactions with records in [start_offset, end_offset), by the offset of their markers.
-
-    A marker lies at or after its records, so the search starts at the segment of `start_offset`; it ends at the first
-    entry whose last stable offset shows that no later marker can reach back (Kafka's rule).
-    """
-    found: list[AbortedTxn] = []
-    number: i64 = log.segment_number_for(start_offset)
-    while number < len(log.segments):
-        for txn in log.segments[number].aborted_transactions():
-            if txn.last_offset >= start_offset and txn.first_offset < end_offset:
-                found.append(txn)
-            if txn.last_stable_offset >= end_offset:
-                return found
-        number += 1
-    return found

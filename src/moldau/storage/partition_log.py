@@ -20,7 +20,7 @@ from moldau.records.batch import HEADER_BYTES, BatchHeader, InvalidBatch, batch_
 from moldau.records.compression import codec_named
 from moldau.records.reader import EndMarker, read_end_marker
 from moldau.records.validate import ValidationRules, settle_timestamps, validate_batch
-from moldau.storage import log_read, log_time, log_trim
+from moldau.storage import log_aborted, log_read, log_time, log_trim
 from moldau.storage.directory import LogDirectory
 from moldau.storage.flush_set import FlushSet
 from moldau.storage.log_read import LogSlice
@@ -240,7 +240,7 @@ class PartitionLog(LogState):
         return self.epochs.end_offset_for(epoch, int(self.end_offset))
 
     def aborted_transactions(self, start_offset: i64, end_offset: i64) -> list[AbortedTxn]:
-        return log_read.aborted_transactions(self, start_offset, end_offset)
+        return log_aborted.aborted_transactions(self, start_offset, end_offset)
 
     def first_unstable_offset(self) -> int | None:
         first: i64 = self.producers.first_unstable_offset()

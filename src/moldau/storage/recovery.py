@@ -18,6 +18,7 @@ from moldau.core.log.epochs import EpochHistory
 from moldau.core.log.index import AbortedTxn
 from moldau.core.log.producers import ProducerTable
 from moldau.model.failures import CorruptBatch
+from moldau.records.batch import BatchHeader
 from moldau.records.reader import read_end_marker
 from moldau.storage.leftovers import segment_bases, settle
 from moldau.storage.log_state import LogState
@@ -221,7 +222,7 @@ def load_epochs(log: LogState) -> None:
     path = f"{log.path}/{EPOCH_CHECKPOINT}"
     try:
         log.epochs = EpochHistory.decode(log.disk.read(path).decode())
-        log.epochs.truncate_from_end(int(log.end_offset))
+        log.epochs.truncate_from_end(int(log.end_offset) + 1)  # an epoch may begin at the end, with nothing written yet
         log.epochs.truncate_from_start(int(log.start_offset))
         agrees = epochs_agree(log)
     except (FileNotFoundError, ValueError, CorruptBatch):
@@ -233,26 +234,44 @@ def load_epochs(log: LogState) -> None:
 
 
 def epochs_agree(log: LogState) -> bool:
-    """Each entry must name the epoch of the batch at its start; the last batch must have the last epoch at most."""
+    """Whether the batches around each entry's start, and at both ends of the log, have the epochs the history says."""
     for epoch, start in log.epochs.entries:
-        if start < log.end_offset and epoch_at(log, start) != epoch:
+        if start < log.end_offset and not starts_epoch(log, epoch, start):
             return False
-    if log.end_offset == log.segments[0].base_offset:
+    if log.end_offset == log.start_offset:
         return True
-    return log.epochs.epoch_for_offset(int(log.end_offset) - 1) == epoch_at(log, log.end_offset - 1)
+    first = batch_at(log, log.start_offset)
+    begins = log.epochs.epoch_for_offset(int(log.start_offset))
+    if first is not None and first.base_offset <= log.start_offset and first.partition_leader_epoch != begins:
+        return False
+    last = batch_at(log, log.end_offset - 1)
+    return last is None or log.epochs.epoch_for_offset(int(last.last_offset)) == last.partition_leader_epoch
 
 
-def epoch_at(log: LogState, offset: i64) -> int:
-    """The leader epoch of the first batch that ends at or after `offset`; -1 when there is none."""
+def starts_epoch(log: LogState, epoch: int, start: i64) -> bool:
+    """Where compaction took the first batches of an epoch away, the next one may have it or a later one."""
+    found = batch_at(log, start)
+    if found is not None:
+        other: i64 = found.partition_leader_epoch
+        if other < epoch or (other > epoch and found.base_offset <= start):
+            return False
+    if start <= log.start_offset:
+        return True
+    before = batch_at(log, start - 1)
+    return before is None or before.base_offset >= start or before.partition_leader_epoch < epoch
+
+
+def batch_at(log: LogState, offset: i64) -> BatchHeader | None:
+    """The first batch that ends at or after `offset`."""
     number: i64 = log.segment_number_for(offset)
     while number < len(log.segments):
         segment = log.segments[number]
         position: i64 = segment.position_for(offset)
         header = segment.scanner(position).next() if position < segment.size_bytes else None
         if header is not None:
-            return int(header.partition_leader_epoch)
+            return header
         number += 1
-    return -1
+    return None
 
 
 def epochs_of_batches(log: LogState) -> EpochHistory:

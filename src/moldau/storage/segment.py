@@ -344,7 +344,7 @@ class Segment:
             file.close()
 
     def aborted_transactions(self) -> list[AbortedTxn]:
-        """This segment's entries. A damaged file raises ValueError; whoever knows the producers rebuilds it."""
+        """This segment's entries, as its file has them; `log_aborted` checks them first."""
         known = self.aborted
         if known is None:
             known = self.read_aborted()

@@ -37,7 +37,8 @@ def test_the_lock_names_the_process_that_holds_it(tmp_path: Path) -> None:
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
     try:
-        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
         with pytest.raises(DiskFailed, match=f"process {holder.pid}"):
             RealDisk().lock(path)
     finally:

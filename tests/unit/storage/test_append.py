@@ -44,7 +44,8 @@ def test_bytes_and_views_of_any_size_store_the_same(disk: RealDisk, root: str, k
         append(log, kind(batch(2, size=size)), epoch=1)
     data, header = read_all(log)[2]
     plain = batch(2, size=size, base_offset=4, leader_epoch=1)
-    assert data == plain and header.base_offset == 4
+    assert data == plain
+    assert header.base_offset == 4
 
 
 def test_small_batches_wait_for_the_flush_and_are_written_together(disk: RealDisk, root: str) -> None:
@@ -52,9 +53,11 @@ def test_small_batches_wait_for_the_flush_and_are_written_together(disk: RealDis
     for _ in range(5):
         append(log, batch())
     path = log.active.path(".log")
-    assert log.has_unflushed and disk.size_bytes(path) == 0
+    assert log.has_unflushed
+    assert disk.size_bytes(path) == 0
     assert log.flush_set.flush_all() == []
-    assert not log.has_unflushed and disk.size_bytes(path) == log.size_bytes == 5 * len(batch())
+    assert not log.has_unflushed
+    assert disk.size_bytes(path) == log.size_bytes == 5 * len(batch())
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,8 @@ def test_bad_batches_are_refused_and_change_nothing(
     outcome = log.append_as_leader(records, 0, NOW_MS)
     assert ErrorCode(outcome.error) is error
     assert outcome.detail
-    assert log.end_offset == 0 and log.size_bytes == 0
+    assert log.end_offset == 0
+    assert log.size_bytes == 0
 
 
 def test_a_batch_larger_than_a_segment_is_refused(disk: RealDisk, root: str) -> None:
@@ -108,7 +112,8 @@ def test_log_append_time_replaces_the_producers_time(disk: RealDisk, root: str) 
     outcome = log.append_as_leader(batch(3, timestamp=5), 0, NOW_MS)
     assert outcome.log_append_time_ms == NOW_MS
     data, header = read_all(log)[0]
-    assert header.log_append_time and header.max_timestamp == NOW_MS
+    assert header.log_append_time
+    assert header.max_timestamp == NOW_MS
     assert {record.timestamp for record in read_batch(data, 0, header)} == {NOW_MS}
 
 
@@ -183,7 +188,8 @@ def test_a_failed_write_takes_the_directory_offline_and_fails_the_flush(
 
     monkeypatch.setattr(log.active.file(), "append", full)
     assert log.flush_set.flush_all() == [log]
-    assert log.home.offline and "no space left" in log.home.reason
+    assert log.home.offline
+    assert "no space left" in log.home.reason
     outcome = log.append_as_leader(batch(), 0, NOW_MS)
     assert ErrorCode(outcome.error) is ErrorCode.KAFKA_STORAGE_ERROR
     assert ErrorCode(log.read(0, 1, 100, True).error) is ErrorCode.KAFKA_STORAGE_ERROR

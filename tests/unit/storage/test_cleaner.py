@@ -53,21 +53,24 @@ def test_compaction_keeps_the_last_value_of_every_key_and_all_offsets(disk: Real
         before, size = newest(log), log.size_bytes
         cleaner = Cleaner(dirs)
         report = await cleaner.clean_next()
-        assert report is not None and report.records_retained < report.records_read / 4
+        assert report is not None
+        assert report.records_retained < report.records_read / 4
         assert newest(log) == before
         assert log.size_bytes < size / 3
         assert await cleaner.clean_next() is None
         for offset in range(0, 1200, 7):
             piece = log.read(offset, log.end_offset, 1, True)
             first = read_all(log, start=offset)[0][1]
-            assert first.last_offset >= offset and piece.error == 0
+            assert first.last_offset >= offset
+            assert piece.error == 0
         fill(log, 400, 50, seed=2)
         before, segments = newest(log), len(log.segments)
         assert await cleaner.clean_next() is not None
         assert newest(log) == before
         assert len(log.segments) < segments, "small neighbours are joined"
         fresh, _ = reopen(log)
-        assert newest(fresh) == before and fresh.end_offset == log.end_offset
+        assert newest(fresh) == before
+        assert fresh.end_offset == log.end_offset
         await dirs.close()
         again = log_dirs(disk, str(tmp_path), compact=True, delete=False, segment_bytes=3000, index_interval_bytes=200)
         await again.open()
@@ -128,9 +131,7 @@ def test_a_small_table_compacts_in_several_rounds(disk: RealDisk, tmp_path: Path
     asyncio.run(act())
 
 
-def test_aborted_records_and_old_markers_go_and_the_rest_of_a_transaction_stays(
-    disk: RealDisk, tmp_path: Path
-) -> None:
+def test_aborted_records_and_old_markers_go_and_the_rest_of_a_transaction_stays(disk: RealDisk, tmp_path: Path) -> None:
     async def act() -> None:
         clock = ManualClock()
         dirs = log_dirs(
@@ -153,9 +154,12 @@ def test_aborted_records_and_old_markers_go_and_the_rest_of_a_transaction_stays(
             await cleaner.clean_next()
             clock.time_ms += 100
         state = newest(log)
-        assert set(state) == {b"b", b"c"} and state[b"b"] == (5, b"newer") and state[b"c"] == (4, b"open")
+        assert set(state) == {b"b", b"c"}
+        assert state[b"b"] == (5, b"newer")
+        assert state[b"c"] == (4, b"open")
         plan = cleaner.plan(TP, log)
-        assert plan is not None and plan.end_offset <= 4, "an open transaction holds compaction back"
+        assert plan is not None
+        assert plan.end_offset <= 4, "an open transaction holds compaction back"
         append_internal(log, marker(aborted=True, producer_id=8))
         log.last_stable_offset(log.end_offset)
         log.roll(NOW_MS)
@@ -165,7 +169,8 @@ def test_aborted_records_and_old_markers_go_and_the_rest_of_a_transaction_stays(
             await cleaner.clean_next()
             clock.time_ms += 100
         state = newest(log)
-        assert b"c" not in state and state[b"b"] == (5, b"newer")
+        assert b"c" not in state
+        assert state[b"b"] == (5, b"newer")
         assert log.producers.producers[7].last_sequence == 1
         again, _ = reopen(log)
         assert again.producers.producers[7].last_sequence == 1
@@ -224,13 +229,15 @@ def test_a_log_that_cannot_be_compacted_is_set_aside_and_reported(disk: RealDisk
         for log in (sick, well):
             fill(log, 100, 5)
             dirs.flush_set.flush_all()
-        with open(sick.segments[1].path(".log"), "r+b") as file:
-            file.write(b"\xff" * 100)
+        file = disk.open(sick.segments[1].path(".log"))
+        file.write_at(0, b"\xff" * 100)
+        file.close()
         told: list[TopicPartition] = []
         cleaner = Cleaner(dirs, on_problem=lambda tp, reason: told.append(tp))
         while await cleaner.clean_next() is not None:
             pass
-        assert told == [TP] and cleaner.uncleanable[TP]
+        assert told == [TP]
+        assert cleaner.uncleanable[TP]
         assert len(newest(well)) == 5
         assert not [name for name in disk.list(sick.path) if name.endswith((".cleaned", ".swap"))]
         await dirs.close()
@@ -253,7 +260,8 @@ def test_produce_and_fetch_go_on_while_a_log_is_compacted(disk: RealDisk, tmp_pa
             turns += 1
             await asyncio.sleep(0)
         report = await cleaning
-        assert report is not None and turns > 5
+        assert report is not None
+        assert turns > 5
         assert len(newest(log)) == 101
         await dirs.close()
 
@@ -271,7 +279,8 @@ def test_a_log_truncated_during_compaction_keeps_the_truncation(disk: RealDisk, 
         log.truncate_to(300)
         before = newest(log)
         await cleaning
-        assert newest(log) == before and log.end_offset <= 300
+        assert newest(log) == before
+        assert log.end_offset <= 300
         fresh, _ = reopen(log)
         assert newest(fresh) == before
         await dirs.close()

@@ -31,11 +31,13 @@ def test_a_clean_stop_and_start_brings_everything_back(disk: RealDisk, tmp_path:
         again = log_dirs(disk, *paths, segment_bytes=2000)
         seen: list[tuple[int, int]] = []
         await again.open(lambda progress: seen.append((progress.logs_done, progress.logs_total)))
-        assert again.clean_start and again.previous_broker_epoch == 9
+        assert again.clean_start
+        assert again.previous_broker_epoch == 9
         assert seen[-1] == (4, 4)
         assert sorted(again.logs) == [("t", number) for number in range(4)]
         for tp, log in again.logs.items():
-            assert log.topic_id == TOPIC_ID and log.end_offset == 50
+            assert log.topic_id == TOPIC_ID
+            assert log.end_offset == 50
             assert log.start_offset == (7 if tp.partition == 1 else 0)
             assert append(log, sequenced(50)) == 50
         await again.close()
@@ -137,7 +139,8 @@ def test_deleting_a_log_renames_it_at_once_and_removes_it_after_the_delay(disk: 
         assert dirs.flush_set.flush_all() == []
         assert ErrorCode(log.append_as_leader(batch(), 0, NOW_MS).error) is ErrorCode.KAFKA_STORAGE_ERROR
         names = [name for name in disk.list(str(tmp_path)) if name.startswith("t-0")]
-        assert len(names) == 1 and names[0].endswith("-delete")
+        assert len(names) == 1
+        assert names[0].endswith("-delete")
         again = dirs.create("t", bytes(16), 0)
         assert append(again, batch()) == 0
         await dirs.remove_due(clock.now_ms() + 499)
@@ -185,7 +188,8 @@ def test_a_log_moves_to_another_directory_while_it_is_written(disk: RealDisk, tm
             dirs.flush_set.flush_all()
             await asyncio.sleep(0)
         moved = await moving
-        assert dirs.logs[tp] is moved and moved.directory == two
+        assert dirs.logs[tp] is moved
+        assert moved.directory == two
         assert log.closed
         assert (moved.start_offset, moved.end_offset) == (5, number)
         assert moved.epochs.entries == log.epochs.entries
@@ -194,7 +198,8 @@ def test_a_log_moves_to_another_directory_while_it_is_written(disk: RealDisk, tm
         await dirs.close()
         again = log_dirs(disk, one, two, segment_bytes=200_000)
         await again.open()
-        assert again.logs[tp].directory == two and len(read_all(again.logs[tp])) == expected
+        assert again.logs[tp].directory == two
+        assert len(read_all(again.logs[tp])) == expected
         assert [name for name in disk.list(one) if "t-0" in name] == []
         await again.close()
 
@@ -314,7 +319,8 @@ def test_a_failed_sync_is_final_for_its_directory(tmp_path: Path) -> None:
         with pytest.raises(DiskFailed):
             await log.sync()
         disk.broken = False
-        assert told == [one] and log.durable_end_offset == 0
+        assert told == [one]
+        assert log.durable_end_offset == 0
         assert ErrorCode(log.append_as_leader(batch(), 0, NOW_MS).error) is ErrorCode.KAFKA_STORAGE_ERROR
         with pytest.raises(DiskFailed):
             await log.sync()

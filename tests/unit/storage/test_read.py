@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from moldau.model.errors import ErrorCode
@@ -25,7 +27,7 @@ def test_sequential_reads_of_any_size_give_everything_once(disk: RealDisk, root:
         append(log, batch(1 + number % 3, size=number % 200))
     headers = [header for _, header in read_all(log, size=size)]
     assert len(headers) == 400
-    assert all(one.next_offset == two.base_offset for one, two in zip(headers, headers[1:], strict=False))
+    assert all(one.next_offset == two.base_offset for one, two in itertools.pairwise(headers))
 
 
 def test_a_read_is_cut_at_the_size_but_gives_one_batch_when_asked(disk: RealDisk, root: str) -> None:
@@ -44,7 +46,7 @@ def test_a_read_stops_before_the_end_offset(disk: RealDisk, root: str) -> None:
     log = new_log(disk, root, index_interval_bytes=100)
     for _ in range(40):
         append(log, batch(2))
-    for end in range(0, 81):
+    for end in range(81):
         piece = log.read(0, end, 1 << 20, True)
         assert piece.size_bytes == end // 2 * len(batch(2))
 

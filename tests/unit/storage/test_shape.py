@@ -95,7 +95,8 @@ def test_retention_by_time_deletes_old_segments_and_seals_an_old_active_one(disk
         log.roll(NOW_MS)
     append(log, batch(timestamp=NOW_MS + 4 * DAY_MS), now_ms=NOW_MS + 4 * DAY_MS)
     assert log.delete_old_segments(NOW_MS + 3 * DAY_MS) == 2
-    assert log.start_offset == 6 and log.end_offset == 13
+    assert log.start_offset == 6
+    assert log.end_offset == 13
     assert log.delete_old_segments(NOW_MS + 100 * DAY_MS) == 3
     assert (log.start_offset, log.end_offset, len(log.segments), log.size_bytes) == (13, 13, 1, 0)
     assert append(log, batch()) == 13
@@ -143,7 +144,8 @@ def test_deleted_files_wait_for_their_delay_under_another_name(disk: RealDisk, r
     log.roll(NOW_MS)
     log.delete_old_segments(NOW_MS + 5)
     left = names(disk, root)
-    assert f"{0:020d}.log.deleted" in left and f"{1:020d}.snapshot.deleted" in left
+    assert f"{0:020d}.log.deleted" in left
+    assert f"{1:020d}.snapshot.deleted" in left
     assert not any(name.endswith(".log") and not name.startswith(f"{2:020d}") for name in left)
 
 
@@ -204,7 +206,8 @@ def test_truncation_is_as_if_the_rest_was_never_written(disk: RealDisk, root: st
     assert [data for data, _ in read_all(log)] == [data for data, _ in read_all(mirror)]
     log.close()
     fresh, report = reopen(log)
-    assert not report.problem and fresh.end_offset == log.end_offset
+    assert not report.problem
+    assert fresh.end_offset == log.end_offset
 
 
 def test_truncation_inside_a_batch_drops_the_whole_batch(disk: RealDisk, root: str) -> None:
