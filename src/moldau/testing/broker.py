@@ -9,7 +9,7 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -99,7 +99,7 @@ class InProcessBroker:
 
         return self.call(session())
 
-    def call(self, work: Any) -> Any:
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
 
