@@ -52,7 +52,8 @@ CATALOGUE: Final[dict[str, Explanation]] = {
     ),
     "MD-2003": Explanation(
         "the request was refused",
-        "The broker understood the request and denied it. The code is Kafka's own; the detail says which rule it broke.",
+        "The broker understood the request and denied it. The code is Kafka's own; the detail says which rule"
+        " it broke.",
     ),
     "MD-2004": Explanation(
         "the record is too large",

@@ -83,7 +83,7 @@ def root() -> None:
 
 
 def main() -> None:
-    """Run the command; a known failure prints one screen of plain words, never a stack trace (unless MOLDAU_TRACE=1)."""
+    """Run the command; a known failure prints one screen of plain words instead of a stack trace."""
     from moldau.cli.errors import run_with_plain_errors
 
     run_with_plain_errors(root)
