@@ -145,12 +145,12 @@ def test_the_table_answers_as_the_model(steps: list[tuple]) -> None:  # type: ig
             model.watermark = max(model.watermark, min(model.end, model.watermark + step[1]))
             table.advance_high_watermark(model.watermark)
         else:
-            # A restarted log serves only what is committed, and a snapshot remembers one batch of each producer.
+            # A restarted log serves only what is committed; the five batches of each producer survive.
             states = decode_snapshot(encode_snapshot(table))
             table = ProducerTable()
             table.load(states, model.end, 0, 10**9)
             model.watermark = model.end
             for producer in model.producers.values():
-                producer.batches = producer.batches[-1:]
+                producer.batches = producer.batches[-5:]
         assert table.end_offset == model.end
         assert table.first_unstable_offset() == model.first_unstable()
