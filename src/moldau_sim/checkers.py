@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .history import Dump, History, Row, Send, is_intact, label
+from .history import Dump, History, Marks, Row, Send, is_intact, label
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +160,14 @@ def _skipped(history: History, tp: str, after: int, before: int, incarnation: in
 
 
 def marks_rise(history: History) -> Iterable[Violation]:
-    """S12: epoch, high watermark and start offset never fall; start <= last stable offset <= high watermark."""
+    """S12: high watermark and epoch never fall; last stable offset <= high watermark. The start offset never falls
+    below what an acknowledged DeleteRecords promised (what a reader merely saw may be ahead of its checkpoint)."""
     newest: dict[tuple[str, str], tuple[float, int, int]] = {}
     for marks in history.marks:
         if marks.last_stable_offset > marks.high_watermark >= 0:
             yield Violation("lso-above-hw", f"{marks.tp}: {marks.last_stable_offset} > {marks.high_watermark}")
-        for name, kind in (
-            ("high_watermark", "hw-regress"),
-            ("start_offset", "start-regress"),
-            ("leader_epoch", "epoch-regress"),
-        ):
+        yield from _start_below_promise(history, marks)
+        for name, kind in (("high_watermark", "hw-regress"), ("leader_epoch", "epoch-regress")):
             value = getattr(marks, name)
             if value < 0:
                 continue
@@ -177,11 +175,23 @@ def marks_rise(history: History) -> Iterable[Violation]:
             excused = history.partitions[marks.tp].lossy and incarnation != marks.incarnation
             # Answers that were under way at once may come in any order; only what began later must not be lower.
             if value < before and marks.t_begin > t_end and not excused:
-                yield Violation(
-                    kind, f"{marks.tp}: {name} {value} at {marks.t_end:.6f} s, was {before} at {t_end:.6f} s"
-                )
+                yield Violation(kind, f"{marks.tp}: {value} at {marks.t_end:.6f} s, was {before} at {t_end:.6f} s")
             if value > before or excused:
                 newest[marks.tp, name] = (marks.t_end, value, marks.incarnation)
+
+
+def _start_below_promise(history: History, marks: Marks) -> Iterable[Violation]:
+    if marks.start_offset < 0:
+        return
+    for delete in history.deletes:
+        promised = delete.tp == marks.tp and delete.outcome == "ok" and 0 <= delete.t_end < marks.t_begin
+        excused = history.partitions[marks.tp].lossy and delete.incarnation != marks.incarnation
+        if promised and marks.start_offset < delete.low_watermark and not excused:
+            detail = (
+                f"{marks.tp}: starts at {marks.start_offset} at {marks.t_end:.6f} s, deleted to {delete.low_watermark}"
+            )
+            yield Violation("start-regress", detail)
+            return
 
 
 def realtime_order(history: History) -> Iterable[Violation]:
@@ -272,8 +282,11 @@ def dump_shape(history: History) -> Iterable[Violation]:
 
 
 def missing_dumps(history: History) -> Iterable[Violation]:
-    """V: a final dump for every written partition."""
+    """V: a final dump for every written partition, unless somebody deleted its topic."""
+    deleted = {change.name for change in history.topics if change.change == "delete"}
     for tp in history.partitions:
+        if tp.rpartition("-")[0] in deleted:
+            continue
         if tp not in history.dumps and any(send.tp == tp and send.outcome == "ok" for send in history.sends):
             yield Violation("vacuous", f"{tp} was written and never dumped")
 

@@ -45,16 +45,15 @@ class Consumer(Admin):
 
     async def _poll(self) -> None:
         position = self.position
-        t_begin = self.world.loop.time()
+        t_begin, incarnation = self.world.loop.time(), self.world.history.incarnation
         row = await self.fetch(position, max_wait_ms=self.chance.choice((0, 50, 500)))
         if row is None:
             return
         error = ErrorCode(row.error_code)
         if error == ErrorCode.NONE:
             rows, next_position = self._rows(row, position)
-            self._note(t_begin, row)
+            self._note(t_begin, row, incarnation)
             if rows or next_position > position:
-                incarnation = self.world.history.incarnation
                 poll = Poll(self.name, self.session, self.tp, position, rows, self.world.loop.time(), incarnation)
                 poll.next_position = self.position = next_position
                 self.world.history.polls.append(poll)
@@ -94,8 +93,8 @@ class Consumer(Admin):
             self.topic_ids.clear()
         return row
 
-    def _note(self, t_begin: float, row: Any) -> None:
-        marks = Marks(self.tp, t_begin, self.world.loop.time(), incarnation=self.world.history.incarnation)
+    def _note(self, t_begin: float, row: Any, incarnation: int) -> None:
+        marks = Marks(self.tp, t_begin, self.world.loop.time(), incarnation=incarnation)
         marks.high_watermark = row.high_watermark
         marks.last_stable_offset = row.last_stable_offset
         marks.start_offset = row.log_start_offset
@@ -142,6 +141,11 @@ class Consumer(Admin):
                 answer = await self.fetch(position, max_wait_ms=100, max_bytes=1 << 20)
             except GONE:
                 await self.pause()
+                continue
+            if answer is not None and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                # Retention overtook the reading; what it has read is gone from the log, so begin again.
+                position = start = await self.offset(self.tp, EARLIEST, within_s=within_s)
+                rows.clear()
                 continue
             if answer is None or answer.error_code != 0:
                 await self.pause()

@@ -32,7 +32,8 @@ class Send:
     t_end: float = -1.0
     error: str = ""
     incarnation: int = 0
-    """How many lossy power losses (page-cache mode) had happened before it was acknowledged."""
+    """How many lossy power losses (page-cache mode) had happened when the try that was acknowledged was sent. Not when
+    the acknowledgement came: it may have been on its way while the power failed."""
 
 
 @dataclass(slots=True)
@@ -147,8 +148,9 @@ class History:
         self.sends.append(send)
         return send
 
-    def sent(self, send: Send, offset: int) -> None:
-        send.outcome, send.offset, send.t_end, send.incarnation = "ok", offset, self.now(), self.incarnation
+    def sent(self, send: Send, offset: int, incarnation: int | None = None) -> None:
+        send.outcome, send.offset, send.t_end = "ok", offset, self.now()
+        send.incarnation = self.incarnation if incarnation is None else incarnation
 
     def failed(self, send: Send, error: str) -> None:
         send.outcome, send.error, send.t_end = "fail", error, self.now()

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from moldau.client.connection import BrokerConnection
 from moldau.model.errors import ErrorCode
 from moldau.records.builder import BatchBuilder
 from moldau.wire.apis import ApiKey
@@ -44,6 +45,7 @@ class Batch:
     sends: list[Send]
     data: bytes
     base_sequence: int
+    incarnation: int = 0
 
 
 @dataclass(slots=True)
@@ -77,6 +79,8 @@ class PartitionProducer(Admin):
         self.sequence = 0
         self.unacked: deque[Batch] = deque()
         self.stopping = False
+        self.last_words = False
+        """L1: once told to stop, one more batch must get through."""
         self.given_up = False
 
     @property
@@ -86,14 +90,14 @@ class PartitionProducer(Admin):
     async def run(self) -> None:
         """Produce until told to stop, then until everything sent is answered."""
         await self._begin_session()
-        while not self.given_up and (not self.stopping or self.unacked):
+        while not self.given_up and (not self.stopping or self.last_words or self.unacked):
             try:
                 await self._round()
             except GONE:
                 await self.pause()
 
     def stop(self) -> None:
-        self.stopping = True
+        self.stopping = self.last_words = True
 
     async def _begin_session(self) -> None:
         self.producer_id, self.producer_epoch = await self.new_producer_id()
@@ -103,14 +107,17 @@ class PartitionProducer(Admin):
 
     async def _round(self) -> None:
         """Send what is not answered, and new batches, with several in flight; stop at the first trouble."""
-        await self.connection()
+        topic_id = await self.topic_id(self.topic)
+        # One connection for the whole round: were a later batch sent on a new one after an earlier was lost, a broker
+        # that knows nothing of the producer yet would take it, and refuse the earlier for good.
+        connection = await self.connection()
         in_flight: deque[tuple[Batch, asyncio.Future[Any]]] = deque()
         to_send = deque(self.unacked)
         try:
             while True:
-                while len(in_flight) < self.habits.in_flight_max and (to_send or not self.stopping):
+                while len(in_flight) < self.habits.in_flight_max and (to_send or self.last_words or not self.stopping):
                     batch = to_send.popleft() if to_send else self._new_batch()
-                    in_flight.append((batch, await self._send(batch)))
+                    in_flight.append((batch, await self._send(connection, topic_id, batch)))
                     if self.chance.random() < 0.5:
                         await asyncio.sleep(self.chance.uniform(0, self.habits.pause_s_max))
                 if not in_flight:
@@ -129,6 +136,8 @@ class PartitionProducer(Admin):
 
     def _new_batch(self) -> Batch:
         habits, chance, history = self.habits, self.chance, self.world.history
+        if self.stopping:
+            self.last_words = False
         builder = BatchBuilder(
             codec=chance.choice(habits.codecs),
             producer_id=self.producer_id,
@@ -155,15 +164,15 @@ class PartitionProducer(Admin):
         self.unacked.append(batch)
         return batch
 
-    async def _send(self, batch: Batch) -> asyncio.Future[Any]:
-        connection = await self.connection()
+    async def _send(self, connection: BrokerConnection, topic_id: bytes, batch: Batch) -> asyncio.Future[Any]:
         part = PartitionProduceData(index=self.index, records=batch.data)
         newest = self.chance.choice((9, 12, None))
-        topic_id = await self.topic_id(self.topic)
         topic = TopicProduceData(name=self.topic, topic_id=topic_id, partition_data=[part])
+        batch.incarnation = self.world.history.incarnation
         request = ProduceRequest(acks=self.habits.acks, timeout_ms=4000, topic_data=[topic])
         reply = await connection.send(ApiKey.PRODUCE, request, newest=newest)
         assert reply is not None
+        reply.add_done_callback(_look)
         return reply
 
     async def _answered(self, batch: Batch, response: Any) -> bool:
@@ -174,7 +183,7 @@ class PartitionProducer(Admin):
         if error == ErrorCode.NONE:
             assert self.unacked.popleft() is batch
             for number, send in enumerate(batch.sends):
-                self.world.history.sent(send, row.base_offset + number)
+                self.world.history.sent(send, row.base_offset + number, batch.incarnation)
             return True
         if error in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID):
             self.topic_ids.clear()
@@ -192,3 +201,9 @@ class PartitionProducer(Admin):
             detail = f"{self.session} {self.tp} seq {batch.base_sequence}: {error.name}"
             self.world.history.problem("producer-state-lost", detail)
         await self._begin_session()
+
+
+def _look(reply: asyncio.Future[Any]) -> None:
+    """An answer that came too late to matter is nobody's failure."""
+    if not reply.cancelled():
+        reply.exception()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from .checkers import Violation, check_history
 from .planted import PLANTED
+from .process import ProcessDied
 from .scenario import Scenario
 from .scenarios import SCENARIOS
 from .world import World, quiet_garbage
@@ -68,7 +69,7 @@ def _run(seed: int, kind: type[Scenario], keep_trace: bool) -> Outcome:
 
     try:
         world.run(main)
-    except Exception as failure:
+    except (Exception, ProcessDied) as failure:
         where = "".join(traceback.format_exception(failure)[-6:])
         outcome.violations.append(Violation(f"ended by {type(failure).__name__}", f"{failure}\n{where}"))
     finally:

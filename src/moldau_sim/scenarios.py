@@ -225,7 +225,7 @@ class Restless(Admin):
             producer = self.scenario.add_producer(f"px-{name}", f"{name}-0", plan.habits)
             await asyncio.sleep(self.chance.uniform(0.0, 0.2))
             if self.chance.random() < 0.6:
-                producer.stop()
+                producer.stopping = True
                 while producer.unacked:  # noqa: ASYNC110 - polling is what a client does
                     await asyncio.sleep(0.05)
                 producer.given_up = True

@@ -10,14 +10,15 @@ import asyncio
 import gc
 import random
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from moldau.node.compose import Node, Ports
-
 from moldau.config.settings import Settings
+from moldau.model.failures import WorldError
+from moldau.node.compose import Node, Ports
 
 from .clock import SimulatedClock
 from .disk import SimulatedDisk
@@ -117,7 +118,27 @@ class Host:
             return False
         self.node = node
         self.world.trace.add(f"{process.name} is up")
+        self.world.loop.create_task(self._watch(node, process), name=f"watch {process.name}")
         return True
+
+    async def _watch(self, node: Node, process: Process) -> None:
+        """What `moldau up` does when the node says that it cannot go on: stop it and end."""
+        assert node.failure is not None
+        problem = await node.failure
+        self.world.trace.add(f"{process.name} cannot go on: {problem}")
+        self.effects["node gave up"] += 1
+        if not isinstance(problem, WorldError):
+            self.world.history.problem("node-failed", "".join(traceback.format_exception(problem)))
+        with suppress(ProcessDied, WorldError):
+            await self.run(node.stop(), process)
+        self._ended(process)
+
+    def _ended(self, process: Process) -> None:
+        process.die()
+        self.world.dead.append(process)
+        if self.process is process:
+            self.node = None
+            self.down.set()
 
     def _ports(self, process: Process) -> Ports:
         world = self.world
@@ -150,15 +171,14 @@ class Host:
         return task.result()
 
     async def stop(self) -> None:
-        """Stop cleanly, as on SIGTERM."""
+        """Stop cleanly, as on SIGTERM - unless a crash comes first."""
         assert self.node is not None
         process = self.process
         assert process is not None
-        await self.run(self.node.stop())
-        self.world.trace.add(f"{process.name} stopped")
-        process.die()
-        self.world.dead.append(process)
-        self.down.set()
+        with suppress(ProcessDied):
+            await self.run(self.node.stop())
+            self.world.trace.add(f"{process.name} stopped")
+            self._ended(process)
 
     def crash(self, *, power_loss: bool) -> None:
         """kill -9, or the plug."""
@@ -176,9 +196,7 @@ class Host:
             self.drive.lose_power()
             self.world.store.lose_power()
             self.on_power_loss()
-        self.world.dead.append(process)
-        self.node = None
-        self.down.set()
+        self._ended(process)
 
     def crash_at_write(self, mutations: int, *, power_loss: bool) -> None:
         """Crash at the mutating disk operation that comes after this many more."""

@@ -110,9 +110,21 @@ def test_marks_that_fall_are_seen() -> None:
     story = Story()
     story.sent(0, 0)
     story.dump()
+    story.history.deletes.append(DeleteRecords("a-0", 0, story.tick(), "ok", 0, story.tick()))
+    story.history.deletes.append(DeleteRecords("a-0", 2, story.tick(), "info"))
     for high_watermark, start in ((5, 2), (4, 1)):
         story.history.marks.append(Marks("a-0", story.tick(), story.tick(), start, high_watermark, high_watermark + 1))
-    assert story.kinds() == {"hw-regress", "start-regress", "lso-above-hw"}
+    assert story.kinds() == {"hw-regress", "lso-above-hw"}
+
+
+def test_a_start_below_an_acknowledged_deletion_is_seen() -> None:
+    story = Story()
+    for number in range(4):
+        story.sent(number, number)
+    story.history.deletes.append(DeleteRecords("a-0", 2, story.tick(), "ok", 2, story.tick()))
+    story.history.marks.append(Marks("a-0", story.tick(), story.tick(), 1, 4, 4))
+    story.dump(story.rows[2:], start=2)
+    assert story.kinds() == {"start-regress"}
 
 
 def test_deleted_records_stay_deleted_and_nothing_else_goes() -> None:

@@ -1,8 +1,13 @@
-"""DeleteRecords (key 21): move the beginning of a partition forward."""
+"""DeleteRecords (key 21): move the beginning of a partition forward.
+
+The answer waits until the new beginning is durable: records that were reported deleted must not come back after a crash
+(Kafka writes its checkpoint of start offsets once a minute and may bring them back).
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFailed
@@ -21,11 +26,24 @@ TO_HIGH_WATERMARK: Final = -1
 NO_LOW_WATERMARK: Final = -1
 
 
-def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+def handle(
+    request: DeleteRecordsRequest, context: RequestContext
+) -> DeleteRecordsResponse | Coroutine[Any, Any, DeleteRecordsResponse]:
     response = DeleteRecordsResponse()
     for topic in request.topics:
         results = [_delete(topic.name, wanted, context) for wanted in topic.partitions]
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    return response if context.services.log_dirs is None else _when_durable(response, context)
+
+
+async def _when_durable(response: DeleteRecordsResponse, context: RequestContext) -> DeleteRecordsResponse:
+    await context.services.log_dirs.checkpoint()
+    for topic in response.topics:
+        for result in topic.partitions:
+            partition = context.services.partitions.get(topic.name, int(result.partition_index))
+            if result.error_code == 0 and (partition is None or partition.log.offline):
+                result.error_code = int(ErrorCode.KAFKA_STORAGE_ERROR)
+                result.low_watermark = NO_LOW_WATERMARK
     return response
 
 
