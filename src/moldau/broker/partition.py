@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from moldau.core.partition.leader import Leadership
 from moldau.model.errors import ErrorCode
@@ -28,6 +28,7 @@ _FENCED_EPOCH: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
 _UNKNOWN_EPOCH: Final = int(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Waiter:
     """Somebody who waits for partitions to move. `wake` is called from the tick and may find nothing to do."""
 
@@ -36,6 +37,10 @@ class Waiter:
 
     def wake(self) -> None:
         raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """`wake` raised: a bug of ours. The tick and the other waiters go on."""
+        raise error
 
 
 class Advances:
@@ -191,8 +196,12 @@ class Partition:
 
     def wake(self) -> None:
         for waiter in self.waiters.copy():
-            if not waiter.done:
+            if waiter.done:
+                continue
+            try:
                 waiter.wake()
+            except Exception as error:
+                waiter.fail(error)
 
     # Internals
 

@@ -37,6 +37,9 @@ class RealNetwork:
             # Each address family got a port of its own; one port must serve all, so bind the others to the first.
             server.close()
             server = await loop.create_server(factory, host or None, bound[1], backlog=BACKLOG, reuse_address=True)
+        for listening in server.sockets:
+            # Accepted sockets inherit it: a client that vanished without a word is noticed in the end, as in Kafka.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return RealListener(server, host, int(bound[1]))
 
     async def connect(self, host: str, port: int, factory: Callable[[], Any]) -> tuple[asyncio.Transport, Any]:

@@ -31,8 +31,9 @@ from moldau.server.context import Peer, RequestContext
 from moldau.server.handlers import api_versions, fetch, produce
 from moldau.server.hub import Hub, Outgoing
 from moldau.server.parking import Parked
-from moldau.server.replies import Drop, NoReply
+from moldau.server.replies import Drop, Failed, NoReply
 from moldau.server.router import Route, Router
+from moldau.wire.message import Message
 from moldau.wire.messages.fetch import decode_fetch_request
 from moldau.wire.messages.produce import decode_produce_request
 from moldau.wire.primitives import Reader, Writer
@@ -80,7 +81,7 @@ class Connection(Outgoing):
     """See the module's text. The `Server` makes one per accepted socket."""
 
     def __init__(self, hub: Hub, router: Router, peer: Peer, door: Any) -> None:
-        super().__init__()
+        super().__init__(peer.touched)
         self.hub = hub
         self.router = router
         self.peer = peer
@@ -292,7 +293,6 @@ class Connection(Outgoing):
         request: Any = None
         try:
             if key == _PRODUCE:
-                self.appended = True
                 produce_request = decode_produce_request(reader, version)
                 request = produce_request
                 self._answer(route, context, produce.handle(produce_request, context))
@@ -323,6 +323,9 @@ class Connection(Outgoing):
     # From results to bytes
 
     def _answer(self, route: Route, context: RequestContext, result: Any, request: Any = None) -> None:
+        if isinstance(result, Message):
+            self._answer_now(route, context, result)
+            return
         if isinstance(result, NoReply):
             self.hub.mark(self)
             return
@@ -344,6 +347,9 @@ class Connection(Outgoing):
             self._hold(BUSY)
             self.door.run(reply, result)
             return
+        self._answer_now(route, context, result)
+
+    def _answer_now(self, route: Route, context: RequestContext, result: Any) -> None:
         if self.pending:
             reply = self._queue(route, context)
             reply.ready = True
@@ -382,6 +388,8 @@ class Connection(Outgoing):
         while pending and pending[0].ready:
             first = pending.pop(0)
             result = first.result
+            if isinstance(result, Failed):
+                result = self.door.failed(first, result.error)
             if isinstance(result, Drop):
                 self.door.drop(self, result.reason)
                 return

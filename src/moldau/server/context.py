@@ -10,6 +10,7 @@ from typing import Final
 from mypy_extensions import i32, i64
 
 from moldau.server.services import Services
+from moldau.storage.flush_set import Flushable
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Kafka's principal for a client on a listener without authentication."""
@@ -37,6 +38,8 @@ class Peer:
         """The local address the client reached us at (getsockname)."""
         self.dialled_port = dialled_port
         self.principal = principal
+        self.touched: list[Flushable] = []
+        """Logs this connection appended to since the last tick: its replies depend on their flush."""
         self.software_name = ""
         self.software_version = ""
         self.inter_broker = inter_broker

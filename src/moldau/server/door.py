@@ -17,6 +17,7 @@ from moldau.server.faults import own_fault
 from moldau.server.hub import Hub
 from moldau.server.limits import CREATION_DELAY_MS_MAX, Census, ServerLimits
 from moldau.server.listeners import ListenerSpec
+from moldau.server.replies import Drop
 
 log = logging.getLogger("moldau.server")
 
@@ -26,12 +27,15 @@ class Door:
 
     def __init__(self, hub: Hub, limits: ServerLimits, census: Census, spec: ListenerSpec, tasks: TaskScope) -> None:
         self.hub = hub
-        self.limits = limits
         self.census = census
         self.spec = spec
         self.tasks = tasks
         self.open: dict[Any, None] = {}
         self.authenticated = not spec.authenticates
+        self.set_limits(limits)
+
+    def set_limits(self, limits: ServerLimits) -> None:
+        self.limits = limits
         self.frame_bytes_max = (
             limits.request_bytes_max
             if self.authenticated
@@ -103,6 +107,13 @@ class Door:
         except Exception as error:
             result = own_fault(self.hub, reply.route, reply.request, reply.context, error)
         reply.connection.coroutine_done(reply, result)
+
+    def failed(self, reply: Any, error: Exception) -> Any:
+        """What a parked answer that failed is answered with."""
+        if isinstance(error, InvariantBroken):
+            self.broken(reply.connection, error)
+            return Drop("an invariant is broken")
+        return own_fault(self.hub, reply.route, None, reply.context, error)
 
     def broken(self, connection: Any, error: InvariantBroken) -> None:
         """A bug that leaves the node in doubt: stop it rather than go on (`model.checks`)."""

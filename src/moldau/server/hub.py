@@ -7,8 +7,8 @@ Compiled. The tick runs once per turn of the loop in which something was appende
     3. write each connection's replies, one write per connection.
 
 So no reply leaves before the bytes it acknowledges are in the page cache, and both disk and socket see few, large
-writes. If 1. fails, connections that appended in this turn are closed without a reply: what they sent is in doubt, and
-an idempotent producer sorts that out when it sends again.
+writes. If 1. fails for a log, connections that appended to it in this turn are closed without a reply: what they sent
+is in doubt, and an idempotent producer sorts that out when it sends again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from moldau.server.services import Services
-from moldau.storage.flush_set import FlushSet
+from moldau.storage.flush_set import Flushable, FlushSet
 from moldau.wire.primitives import Reader, Writer
 
 READ_BUFFER_BYTES: Final = 256 * 1024
@@ -39,10 +39,10 @@ log = logging.getLogger("moldau.server")
 class Outgoing:
     """A connection as the tick and the budget see it."""
 
-    def __init__(self) -> None:
+    def __init__(self, touched: list[Flushable]) -> None:
         self.marked: bool = False
-        self.appended: bool = False
-        """Has appended since the last tick, so its replies depend on the flush."""
+        self.touched = touched
+        """Logs it appended to since the last tick: its replies depend on their flush."""
 
     def write_out(self) -> None:
         raise NotImplementedError
@@ -104,30 +104,50 @@ class Hub:
             self.loop.call_soon(self.tick)
 
     def tick(self) -> None:
+        try:
+            self._tick()
+        except Exception as error:
+            # Nothing below raises on purpose. Acknowledge nothing of this turn, and let the node stop.
+            self.scheduled = False
+            dirty = self.dirty
+            self.dirty = []
+            for connection in dirty:
+                connection.drop("the broker failed unexpectedly")
+            log.critical("bug in the server's tick", exc_info=error)
+            if self.on_bug is not None:
+                self.on_bug(error)
+
+    def _tick(self) -> None:
         self.ticks_total += 1
         advances = self.services.partitions.advances
-        failed: bool = bool(self.flush_set.flush_all())
+        failed = self.flush_set.flush_all()
         passes: i64 = 0
         while advances.moved and passes < TICK_PASSES_MAX:
             # A woken coordinator may append in its turn; those bytes must be written before its reply.
             passes += 1
             advances.wake_all()
-            if self.flush_set.flush_all():
-                failed = True
-        self.scheduled = False
+            failed.extend(self.flush_set.flush_all())
         dirty = self.dirty
-        self.dirty = []
         if failed:
-            self.flush_failures_total += 1
+            self._drop_unwritten(dirty, failed)
+        self.dirty = []
+        self.scheduled = False
         for connection in dirty:
             connection.marked = False
-            if failed and connection.appended:
-                connection.drop("what it sent could not be written to disk")
-            else:
-                connection.appended = False
-                connection.write_out()
+            if connection.touched:
+                connection.touched.clear()
+            connection.write_out()
         if advances.moved:
             self.schedule()
+
+    def _drop_unwritten(self, dirty: list[Outgoing], failed: list[Flushable]) -> None:
+        """Close who appended to a log that could not be written, before any reply of theirs leaves."""
+        self.flush_failures_total += 1
+        for connection in dirty:
+            for log_touched in connection.touched:
+                if log_touched in failed:
+                    connection.drop("what it sent could not be written to disk")
+                    break
 
     # Writers and buffers
 

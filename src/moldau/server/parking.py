@@ -13,14 +13,16 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from moldau.broker.partition import Waiter
+from moldau.server.replies import Failed
 
 PARKED_REQUESTS_MAX: Final = 100_000
 SWEEP_ABOVE: Final = 1024
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Parked(Waiter):
     """An answer that is not ready. `complete` (with a response) or `abandon` ends it, once.
 
@@ -52,6 +54,10 @@ class Parked(Waiter):
         if not self.done:
             self.deliver = None
             self._leave()
+
+    def fail(self, error: Exception) -> None:
+        """Waking it raised: the connection answers for the bug."""
+        self.complete(Failed(error))
 
     def on_deadline(self) -> None:
         """Time is up: complete with what there is. Subclasses say how."""
@@ -132,7 +138,10 @@ class Parking:
             _, _, parked = heappop(heap)
             if not parked.done:
                 self.expired_total += 1
-                parked.on_deadline()
+                try:
+                    parked.on_deadline()
+                except Exception as error:
+                    parked.fail(error)
         while heap and heap[0][2].done:
             heappop(heap)
         if heap and self._timer is None:

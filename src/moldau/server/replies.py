@@ -33,4 +33,11 @@ class Drop:
         self.reason = reason
 
 
+class Failed:
+    """What a parked answer became when completing it raised: our bug, answered like any other."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 NO_REPLY: Final = NoReply()

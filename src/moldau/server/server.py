@@ -77,6 +77,14 @@ class Server:
         self.services.parking.close()
         await self._all_left()
 
+    def update_limits(self, limits: ServerLimits) -> None:
+        """Dynamic settings changed (`max.connections` and its kin). Who is inside stays; the next ones are counted."""
+        self.limits = limits
+        self.census.limits = limits
+        self.hub.in_flight_bytes_max = limits.in_flight_bytes_max
+        for door in self.doors:
+            door.set_limits(limits)
+
     def new_connection(self, door: Door) -> Connection:
         return Connection(self.hub, self.router, Peer(self.services, listener=door.spec.name), door)
 

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.partition import Waiter
+from moldau.model.checks import InvariantBroken
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFull
+from moldau.runtime.net import RealNetwork
 from moldau.server.connection import PENDING_REPLIES_MAX
 from moldau.server.limits import ServerLimits
 from moldau.server.replies import Encoded
+from moldau.server.server import Server
+from moldau.storage.directory import LogDirectory
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.api_versions import ApiVersionsRequest
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest
@@ -262,7 +267,8 @@ class TestOwnFaults:
 class TestFlushFailure:
     def test_nothing_is_acknowledged_that_was_not_written(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         (partition,) = stage.topic("t")
-        producer, reader = stage.connect(), stage.connect()
+        stage.topic("healthy")
+        producer, reader, other = stage.connect(), stage.connect(), stage.connect()
         file = partition.log.active.file()
 
         def full(data: Any) -> None:
@@ -271,7 +277,10 @@ class TestFlushFailure:
         monkeypatch.setattr(file, "append", full)
         producer.send(producer.frame(ApiKey.PRODUCE, 9, produce("t", batch())))
         reader.send(reader.frame(ApiKey.API_VERSIONS, 3, API_VERSIONS))
+        stage.partitions.get("healthy", 0).log.home = LogDirectory("elsewhere")
+        other.send(other.frame(ApiKey.PRODUCE, 9, produce("healthy", batch())))
         stage.loop.run()
+        assert len(other.replies()) == 1, "its log was written"
         assert producer.transport.aborted
         assert not producer.transport.written
         assert len(reader.replies()) == 1
@@ -465,3 +474,75 @@ class TestCoroutines:
 async def turns(count: int = 10) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+class TestBugsWhileWaiting:
+    def test_a_waiter_that_fails_is_answered_and_the_tick_goes_on(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (partition,) = stage.topic("t")
+        readers = [stage.connect() for _ in range(2)]
+        for reader in readers:
+            reader.ask(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000))
+
+        class Broken(Waiter):
+            def wake(self) -> None:
+                raise KeyError("oops")
+
+            def fail(self, error: Exception) -> None:
+                self.done = True
+
+        partition.waiters.insert(1, Broken())
+        stage.connect().call(ApiKey.PRODUCE, 9, produce("t", batch()))
+        assert [len(reader.replies()) for reader in readers] == [1, 1]
+
+    def test_a_parked_answer_that_fails_becomes_an_error(self, stage: Stage) -> None:
+        stage.topic("t")
+        reader = stage.connect()
+        reader.ask(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000))
+        (parked,) = stage.partitions.get("t", 0).waiters
+        parked.fail(KeyError("oops"))
+        stage.loop.run()
+        assert reader.replies()[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert stage.hub.bugs_total == 1
+
+    def test_a_broken_invariant_stops_the_node(self, stage: Stage) -> None:
+        told: list[BaseException] = []
+        stage.hub.on_bug = told.append
+        stage.topic("t")
+        reader = stage.connect()
+        reader.ask(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000))
+        stage.partitions.get("t", 0).waiters[0].fail(InvariantBroken("no"))
+        assert len(told) == 1
+        assert reader.transport.aborted
+
+    def test_a_bug_in_the_tick_itself_acknowledges_nothing_and_is_told(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: list[BaseException] = []
+        stage.hub.on_bug = told.append
+        (partition,) = stage.topic("t")
+
+        def broken(data: Any) -> None:
+            raise RuntimeError("not a disk error")
+
+        monkeypatch.setattr(partition.log.active.file(), "append", broken)
+        client = stage.connect()
+        client.send(client.frame(ApiKey.PRODUCE, 9, produce("t", batch())))
+        stage.loop.run()
+        assert client.transport.aborted
+        assert not client.transport.written
+        assert len(told) == 1
+        assert len(stage.connect().call(ApiKey.API_VERSIONS, 3, API_VERSIONS).api_keys) > 5, "ticks go on"
+
+
+def test_limits_may_change_while_running(tmp_path: Path) -> None:
+    async def play() -> None:
+        stage = Stage(tmp_path, loop=asyncio.get_running_loop())
+        server = Server(stage.services, network=RealNetwork(), listeners=stage.listeners, flush_set=stage.flush_set)
+        server.doors.append(stage.door)
+        server.update_limits(ServerLimits(connections_max=0, request_bytes_max=77, in_flight_bytes_max=88))
+        assert server.census.admit("10.0.0.1") is not None
+        assert (stage.door.frame_bytes_max, server.hub.in_flight_bytes_max) == (77, 88)
+
+    asyncio.run(play())

@@ -266,6 +266,16 @@ class TestIsolation:
         assert [(one.producer_id, one.first_offset) for one in answer.aborted_transactions] == [(7, 0)]
         assert answer.last_stable_offset == 4
 
+    def test_aborted_transactions_behind_what_is_returned_are_left_out(self, stage: Stage) -> None:
+        (partition,) = stage.topic("t")
+        for producer_id in range(10):
+            self.transaction(partition, producer_id)
+            self.end(partition, producer_id, aborted=True)
+        request = fetch(("t", 0, 4), isolation_level=1, partition_max_bytes=1)
+        answer = only(stage.connect().call(ApiKey.FETCH, 12, request))
+        assert offsets(answer.records) == [4]
+        assert [(one.producer_id, one.first_offset) for one in answer.aborted_transactions] == [(2, 4)]
+
     def test_the_end_of_a_transaction_wakes_a_committed_reader(self, stage: Stage) -> None:
         (partition,) = stage.topic("t")
         self.transaction(partition, 7)

@@ -196,6 +196,7 @@ def _append(
             return refused(problem, "the partition is not part of an ongoing transaction of this producer")
     if attributes & CODEC_MASK == ZSTD and context.api_version < ZSTD_SINCE_VERSION:
         return refused(_UNSUPPORTED_CODEC, f"zstd needs Produce version {ZSTD_SINCE_VERSION} or newer")
+    context.peer.touched.append(partition.log)
     return partition.append(records, acks, context.received_ms)
 
 
