@@ -131,15 +131,12 @@ def table_of(records: list[Record]) -> dict[bytes, bytes]:
     return found
 
 
+pairs = st.lists(st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 99))), min_size=1, max_size=4)
+codecs = st.sampled_from([0, 0, 0, 1, 4])
 steps = st.one_of(
-    st.tuples(
-        st.just("write"),
-        st.integers(0, 3),
-        st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 99))), min_size=1, max_size=4),
-        st.sampled_from([0, 0, 0, 1, 4]),
-        st.booleans(),
-    ),
+    st.tuples(st.just("write"), st.integers(0, 3), pairs, codecs, st.booleans()),
     st.tuples(st.just("finish"), st.integers(1, 3), st.booleans()),
+    st.tuples(st.just("transaction"), st.integers(1, 3), pairs, codecs, st.booleans()),
     st.tuples(st.just("clean"), st.integers(0, 1500), st.sampled_from([4, 100])),
 )
 
@@ -153,6 +150,10 @@ def test_a_reader_from_the_start_always_ends_with_the_same_table(actions: list[t
             log.write(*action[1:])
         elif action[0] == "finish":
             log.finish(*action[1:])
+        elif action[0] == "transaction":
+            _, producer, written, codec, aborted = action
+            log.write(producer, written, codec, True)
+            log.finish(producer, aborted)
         else:
             now_ms += action[1]
             before = committed(log)
