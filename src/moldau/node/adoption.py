@@ -1,25 +1,35 @@
-"""Serving a log directory that Kafka wrote: the topics found there become metadata.
-
-Kafka keeps topic configurations in its own metadata log, which is not read here. So adopted topics start with the
-broker's defaults, except the cluster's own topics, whose settings are known.
-"""
+"""Serving a log directory that Kafka wrote: the topics found there become metadata, with the settings that Kafka's
+own metadata log has for them when it lies there too."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 
-from moldau.core.metadata.commands import AdoptedPartition, AdoptedTopic, AdoptTopics, AdoptTopicsReply
+from moldau.core.metadata.commands import (
+    AdoptedPartition,
+    AdoptedTopic,
+    AdoptTopics,
+    AdoptTopicsReply,
+    AlterConfigs,
+    AlterConfigsReply,
+    ConfigReplacement,
+    ResourceType,
+)
 from moldau.core.metadata.internal_topics import InternalTopicSettings, internal_topic
 from moldau.model.errors import Refused
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
+from moldau.node.kafka_metadata import KafkaMetadata
 from moldau.storage.partition_log import PartitionLog
 
 log = logging.getLogger("moldau.node")
 
 
 def topics_on_disk(
-    node_id: int, logs: Mapping[TopicPartition, PartitionLog], internal: InternalTopicSettings
+    node_id: int,
+    logs: Mapping[TopicPartition, PartitionLog],
+    internal: InternalTopicSettings,
+    kafka: KafkaMetadata,
 ) -> AdoptTopics:
     """The command that takes in everything on disk that carries a topic id."""
     by_topic: dict[tuple[str, bytes], list[AdoptedPartition]] = {}
@@ -32,8 +42,12 @@ def topics_on_disk(
     return AdoptTopics(
         node_id,
         tuple(
-            AdoptedTopic(name, topic_id, tuple(parts), _configs(name, internal))
+            AdoptedTopic(name, topic_id, tuple(parts), kafka.topic_configs(name) or _configs(name, internal))
             for (name, topic_id), parts in by_topic.items()
+        ),
+        max(
+            kafka.next_producer_id,
+            1 + max((int(pid) for found in logs.values() for pid in found.producers.producers), default=-1),
         ),
     )
 
@@ -43,16 +57,39 @@ def _configs(name: str, internal: InternalTopicSettings) -> tuple[tuple[str, str
     return () if known is None else tuple((key, value) for key, value in known.configs if value is not None)
 
 
-def tell_adopted(command: AdoptTopics, reply: AdoptTopicsReply) -> None:
-    taken = [topic.name for topic, outcome in zip(command.topics, reply.outcomes, strict=True)
-             if not isinstance(outcome, Refused)]  # fmt: skip
+def tell_adopted(command: AdoptTopics, reply: AdoptTopicsReply, kafka: KafkaMetadata) -> None:
+    taken = [outcome.name for outcome in reply.outcomes if not isinstance(outcome, Refused)]
     for topic, outcome in zip(command.topics, reply.outcomes, strict=True):
         if isinstance(outcome, Refused):
             log.warning("topic %s on disk is not taken in: %s", topic.name, outcome.detail)
-    if taken:
+    if taken and kafka.found:
         log.warning(
-            "took in %d topics from a log directory without moldau metadata: %s. Their topic-level settings are not "
-            "known here and start with the broker's defaults; set again those that matter (moldau config --help)",
+            "took in %d topics and their settings from a log directory of Kafka: %s", len(taken), ", ".join(taken)
+        )
+    elif taken:
+        log.warning(
+            "took in %d topics from a log directory without metadata: %s. Their topic-level settings are not known "
+            "here and start with the broker's defaults; set again those that matter (moldau config --help)",
             len(taken),
             ", ".join(taken),
         )
+
+
+def broker_settings(node_id: int, kafka: KafkaMetadata) -> AlterConfigs:
+    """Dynamic settings of the brokers, as far as they concern this one."""
+    rows = []
+    for name in ("", str(node_id)):
+        values = kafka.configs.get((ResourceType.BROKER, name))
+        if values:
+            rows.append(ConfigReplacement(ResourceType.BROKER, name, tuple(sorted(values.items()))))
+    return AlterConfigs(tuple(rows))
+
+
+def tell_settings(command: AlterConfigs, reply: AlterConfigsReply) -> None:
+    for row, outcome in zip(command.resources, reply.outcomes, strict=True):
+        if isinstance(outcome, Refused):
+            log.warning(
+                "the dynamic settings Kafka had for %s are not taken over: %s",
+                f"broker {row.resource_name}" if row.resource_name else "all brokers",
+                outcome.detail,
+            )

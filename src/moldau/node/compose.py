@@ -23,7 +23,6 @@ from moldau.config.validation import SettingsJudge
 from moldau.controller.loop import Controller, load_image
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.commands import (
-    AdoptTopicsReply,
     AssignDirectories,
     RegisterBroker,
     ReplicaDirectory,
@@ -36,7 +35,6 @@ from moldau.core.metadata.rules import MetadataRules
 from moldau.core.partition.fetch_sessions import FetchSessionCache
 from moldau.model.errors import Refused
 from moldau.model.failures import DiskFailed, Fenced, WorldError
-from moldau.node.adoption import tell_adopted, topics_on_disk
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
 from moldau.node.upkeep import apply_changes, new_cleaner
@@ -202,13 +200,7 @@ class Node:
     async def _start_hosting(self, known: MetadataImage) -> None:
         assert self.log_dirs is not None
         if not known.cluster_id and self.log_dirs.logs:
-            internal = internal_topic_settings(self.settings)
-            command = topics_on_disk(self.node_id, self.log_dirs.logs, internal)
-            reply = await self._submit(command)
-            assert isinstance(reply, AdoptTopicsReply)
-            tell_adopted(command, reply)
-            for name in [topic.name for topic in command.topics]:
-                self._settle_adopted(name)
+            await self._adopt(self.log_dirs)
         host = PartitionHost(
             node_id=self.node_id,
             log_dirs=self.log_dirs,
@@ -223,12 +215,20 @@ class Node:
         self.host = host
         await create_wanted_topics(self.settings, self._submit)
 
-    def _settle_adopted(self, topic: str) -> None:
-        """The logs were opened before their topic's settings were known."""
-        assert self.log_dirs is not None
-        for key, found in self.log_dirs.logs.items():
-            if key.topic == topic:
-                found.update_settings(self._log_settings(self.images.image, topic))
+    async def _adopt(self, log_dirs: LogDirs) -> None:
+        """The directories hold logs, but the metadata begins today: somebody else wrote them."""
+        from moldau.node import adoption, kafka_metadata
+
+        disk = self._ports.disk
+        kafka = await disk.off_loop(lambda: kafka_metadata.read_kafka_metadata(disk, self.settings.log_dirs))
+        internal = internal_topic_settings(self.settings)
+        topics = adoption.topics_on_disk(self.node_id, log_dirs.logs, internal, kafka)
+        adoption.tell_adopted(topics, await self._submit(topics), kafka)
+        brokers = adoption.broker_settings(self.node_id, kafka)
+        if brokers.resources:
+            adoption.tell_settings(brokers, await self._submit(brokers))
+        for key, found in log_dirs.logs.items():  # opened before their topics' settings were known
+            found.update_settings(self._log_settings(self.images.image, key.topic))
 
     async def _listen(self) -> None:
         assert self.controller is not None

@@ -123,6 +123,8 @@ class AdoptedTopic(NamedTuple):
 class AdoptTopics(NamedTuple):
     node_id: int
     topics: tuple[AdoptedTopic, ...]
+    next_producer_id: int = 0
+    """Above every id that the logs remember: a new producer must never look like an old one."""
 
 
 class AdoptTopicsReply(NamedTuple):

@@ -13,7 +13,14 @@ from moldau.core.metadata.commands import (
     ResourceType,
 )
 from moldau.core.metadata.image import MetadataImage
-from moldau.core.metadata.records import ConfigChanged, PartitionAdded, PartitionChanged, Record, TopicCreated
+from moldau.core.metadata.records import (
+    ConfigChanged,
+    PartitionAdded,
+    PartitionChanged,
+    ProducerIdsAllocated,
+    Record,
+    TopicCreated,
+)
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.ids import topic_name_problem
 
@@ -37,6 +44,9 @@ def decide_adopt_topics(image: MetadataImage, command: AdoptTopics) -> Decision:
                 PartitionAdded(topic.topic_id, part.partition, me, me, command.node_id, epoch, 0, (part.directory_id,))
             )
         outcomes.append(CreatedTopic(topic.name, topic.topic_id, len(topic.partitions), 1))
+    broker = image.brokers.get(command.node_id)
+    if broker is not None and command.next_producer_id > image.next_producer_id:
+        records.append(ProducerIdsAllocated(command.node_id, broker.broker_epoch, command.next_producer_id))
     return Decision(tuple(records), AdoptTopicsReply(tuple(outcomes)))
 
 
