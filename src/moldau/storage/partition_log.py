@@ -83,10 +83,10 @@ class PartitionLog(LogState):
         size: i64 = i64(len(records))
         try:
             header = parse_header(records if isinstance(records, bytes) else bytes(records[:HEADER_BYTES]), 0)
-        except InvalidBatch as error:
-            return refused(_INVALID_RECORD, str(error))
-        except CorruptBatch as error:
-            return refused(_CORRUPT_MESSAGE, str(error))
+        except InvalidBatch as not_a_batch:
+            return refused(_INVALID_RECORD, str(not_a_batch))
+        except CorruptBatch as damage:
+            return refused(_CORRUPT_MESSAGE, str(damage))
         problem = self.batch_problem(records, header, size, origin_is_client)
         if problem is not None:
             return problem
