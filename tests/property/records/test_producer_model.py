@@ -91,13 +91,13 @@ def header(
 actions = st.one_of(
     st.tuples(
         st.just("append"),
-        st.integers(1, 3),
-        st.integers(0, 2),
-        st.sampled_from(["next", "next", "next", "zero", "again", "gap", "wrap"]),
-        st.integers(1, 3),
+        st.integers(1, 2),
+        st.sampled_from([0, 0, 0, 1, 2]),
+        st.sampled_from(["next"] * 6 + ["again 1", "again 2", "again 5", "again 6", "zero", "gap", "wrap"]),
+        st.sampled_from([1, 1, 1, 2]),
         st.booleans(),
     ),
-    st.tuples(st.just("marker"), st.integers(1, 3), st.integers(0, 2), st.booleans()),
+    st.tuples(st.just("marker"), st.integers(1, 2), st.sampled_from([0, 0, 0, 1, 2]), st.booleans()),
     st.tuples(st.just("watermark"), st.integers(0, 6)),
     st.tuples(st.just("restart")),
 )
@@ -110,8 +110,8 @@ def sequence_for(model: Model, producer_id: int, kind: str) -> int:
         return WRAP - 1
     if kind == "zero" or last is None:
         return 0
-    if kind == "again" and producer is not None:
-        return producer.batches[-min(3, len(producer.batches))][0]
+    if kind.startswith("again") and producer is not None:
+        return producer.batches[-min(int(kind.split()[1]), len(producer.batches))][0]
     return (last[0] + last[1] + (1 if kind == "gap" else 0)) % WRAP
 
 
