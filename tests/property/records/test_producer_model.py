@@ -154,3 +154,28 @@ def test_the_table_answers_as_the_model(steps: list[tuple]) -> None:  # type: ig
                 producer.batches = producer.batches[-5:]
         assert table.end_offset == model.end
         assert table.first_unstable_offset() == model.first_unstable()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=9), st.integers(0, WRAP - 1), st.integers(0, 1))
+def test_exactly_the_last_five_batches_of_the_epoch_are_recognised(counts: list[int], start: int, bump: int) -> None:
+    """Whatever was sent in an older epoch; `bump` begins with a batch of one."""
+    table, offset, sequence = ProducerTable(), 0, 0
+    if bump:
+        table.update(header(0, 7, 0, 0, counts[0], txn=False))
+        offset = counts[0]
+    else:
+        sequence = start
+    sent: list[tuple[int, int, int]] = []
+    for count in counts:
+        batch = header(offset, 7, bump, sequence, count, txn=False)
+        assert table.check(batch, 0, True).ok
+        table.update(batch)
+        sent.append((sequence, count, offset))
+        sequence, offset = (sequence + count) % WRAP, offset + count
+    for age, (first, count, base) in enumerate(reversed(sent)):
+        verdict = table.check(header(offset, 7, bump, first, count, txn=False), 0, True)
+        if age < 5:
+            assert (verdict.duplicate, verdict.base_offset, verdict.last_offset) == (True, base, base + count - 1)
+        else:
+            assert ErrorCode(verdict.error) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
