@@ -132,6 +132,9 @@ def recover(
         number += 1
         if problem is None and following >= 0:
             segment.drop_indexes()
+            # As at a roll: the records before may be deleted, and what they say of their producers with them.
+            table.end_offset = following
+            log.write_producer_snapshot(following)
         if problem is not None:
             report.bytes_cut += size - segment.size_bytes
             report.problem = f"{segment.path(LOG_SUFFIX)}: {problem}"
