@@ -283,12 +283,18 @@ class Node:
     def _apply_dynamic(self, image: MetadataImage) -> None:
         broker = image.config(ResourceType.BROKER, str(self.node_id))
         changed = self.live.apply_dynamic(broker, image.config(ResourceType.BROKER, ""))
+        if not changed:
+            return
         if self.services is not None:
-            self.services.settings = self.live.current
-        if changed and self.host is not None:
+            self.services.settings = self.settings
+        if self.host is not None:
             self.host.reconfigure_all(image)
-        if changed and self.cleaner is not None:
+        if self.log_dirs is not None:
+            self.log_dirs.set_producer_expiration(self.settings.int("producer.id.expiration.ms"))
+        if self.cleaner is not None:
             apply_changes(self.cleaner, self.settings)
+        if self.server is not None:
+            self.server.update_limits(ServerLimits.from_settings(self.settings))
 
     def _log_settings(self, image: MetadataImage, topic: str) -> LogSettings:
         return self.settings.log_settings(image.config(ResourceType.TOPIC, topic))

@@ -26,6 +26,7 @@ from moldau.storage.names import (
     EPOCH_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_CHECKPOINT,
+    REPLICATION_CHECKPOINT,
     START_CHECKPOINT,
     delete_dir_name,
     partition_dir_name,
@@ -150,6 +151,12 @@ class LogDirs:
         self.syncer.attach(log)
         log.on_removed = self._segments_removed
         return log
+
+    def set_producer_expiration(self, milliseconds: int) -> None:
+        """`producer.id.expiration.ms` changed while the broker runs."""
+        self._producer_expiration_ms = milliseconds
+        for log in self.logs.values():
+            log.producer_expiration_ms = milliseconds
 
     # --- making and deleting -----------------------------------------------------------------------------------------
 
@@ -329,11 +336,19 @@ class LogDirs:
                 starts[tp] = int(log.start_offset)
         return recovery, starts
 
+    def _high_watermarks_in(self, home: LogDirectory) -> dict[TopicPartition, int]:
+        return {
+            tp: int(log.high_watermark if log.high_watermark >= 0 else log.end_offset)
+            for tp, log in list(self.logs.items())
+            if log.home is home
+        }
+
     def _write_checkpoints(
         self, home: LogDirectory, recovery: dict[TopicPartition, int], starts: dict[TopicPartition, int]
     ) -> None:
         write_offsets(self.disk, f"{home.path}/{RECOVERY_CHECKPOINT}", recovery)
         write_offsets(self.disk, f"{home.path}/{START_CHECKPOINT}", starts)
+        write_offsets(self.disk, f"{home.path}/{REPLICATION_CHECKPOINT}", self._high_watermarks_in(home))
 
     def describe(self) -> list[DirectoryDescription]:
         return [self._describe(home) for home in self.directories]
@@ -341,7 +356,10 @@ class LogDirs:
     def _describe(self, home: LogDirectory) -> DirectoryDescription:
         if home.offline:
             return DirectoryDescription(home.path, home.directory_id, True, home.reason)
-        space = self.disk.space(home.path)
+        try:
+            space = self.disk.space(home.path)
+        except (DiskFailed, FileNotFoundError) as error:
+            return DirectoryDescription(home.path, home.directory_id, True, str(error))
         logs = [
             LogDescription(log.topic, log.partition, log.size_bytes, is_future)
             for known, is_future in ((self.logs, False), (self._futures, True))
@@ -365,9 +383,7 @@ class LogDirs:
         self.flush_set.flush_all()
         await self.syncer.close()
         for home in self.online():
-            logs = [log for log in self.logs.values() if log.home is home]
-            for log in logs:
-                await self.disk.off_loop(log.close)
+            await self._close_logs([log for log in self.logs.values() if log.home is home])
             recovery, starts = self._offsets_of(home)
             try:
                 if not home.offline:
@@ -378,6 +394,16 @@ class LogDirs:
         for release in self._releases.values():
             release()
         self._releases.clear()
+
+    async def _close_logs(self, logs: list[PartitionLog]) -> None:
+        waiting = list(reversed(logs))
+
+        async def worker() -> None:
+            while waiting:
+                await self.disk.off_loop(waiting.pop().close)
+
+        for task in [asyncio.ensure_future(worker()) for _ in range(min(self._recovery_threads, len(logs)))]:
+            await task
 
 
 def remove_all(disk: Disk, paths: Sequence[str]) -> None:

@@ -8,15 +8,20 @@ from moldau.core.metadata.commands import (
     ConfigEdit,
     ConfigEdits,
     ConfigOperation,
+    CreateTopics,
     DeleteTopics,
+    DeleteTopicsReply,
     IncrementalAlterConfigs,
+    NewTopic,
     ResourceType,
     TopicRef,
 )
+from moldau.model.errors import Refused
+from moldau.model.failures import Fenced
 from moldau.model.ids import TopicPartition
 from moldau.node.failures import DirectoryInUse
 from moldau.storage.checkpoints import MetaProperties, decode_meta, encode_meta
-from moldau_sim.store import StoreEngine
+from moldau_sim.store import SimulatedStore, StoreEngine
 
 from .nodes import DATA, Machine, append, create, on_a_machine, submit
 
@@ -247,5 +252,43 @@ def test_meta_properties_carry_node_and_cluster() -> None:
         meta = decode_meta(node._ports.disk.read(f"{DATA}/meta.properties"))
         assert (meta.node_id, meta.cluster_id) == (3, "5L6g3nShT-eMCtK--X86sw")
         assert decode_meta(encode_meta(meta)) == meta != MetaProperties()
+
+    on_a_machine(scenario)
+
+
+def test_dynamic_settings_reach_the_rooms_that_obey_them() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        await create(node, "orders")
+        wanted = {
+            "max.connections": "7",
+            "producer.id.expiration.ms": "12345",
+            "log.cleaner.backoff.ms": "99",
+            "log.cleaner.dedupe.buffer.size": str(4 << 20),
+        }
+        edits = tuple(ConfigEdit(key, ConfigOperation.SET, value) for key, value in wanted.items())
+        await submit(node, IncrementalAlterConfigs((ConfigEdits(ResourceType.BROKER, "", edits),)))
+        assert node.server is not None
+        assert node.server.census.limits.connections_max == 7
+        assert node.cleaner is not None
+        assert (node.cleaner.backoff_ms, node.cleaner.limits.dedupe_buffer_bytes) == (99, 4 << 20)
+        await create(node, "later")
+        assert node.log_dirs is not None
+        assert {int(found.producer_expiration_ms) for found in node.log_dirs.logs.values()} == {12345}
+
+    on_a_machine(scenario)
+
+
+def test_a_node_that_lost_the_controllership_says_that_it_cannot_go_on() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        await SimulatedStore(machine.host.world.store).campaign(node.node_id)
+        assert node.controller is not None
+        reply = await node.controller.submit(DeleteTopics(()))
+        assert reply == DeleteTopicsReply(())
+        refused = await node.controller.submit(CreateTopics((NewTopic("orders"),)))
+        assert isinstance(refused, Refused)
+        assert node.failure is not None
+        assert isinstance(await node.failure, Fenced)
 
     on_a_machine(scenario)
