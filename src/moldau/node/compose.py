@@ -116,7 +116,13 @@ class Node:
         except BaseException:
             await self._close()
             raise
-        log.info("node %d of cluster %s listens on %s", self.node_id, self.cluster_id, self.bootstrap)
+        log.info(
+            "node %d of cluster %s listens on %s",
+            self.node_id,
+            self.cluster_id,
+            self.bootstrap,
+            extra={"node_id": self.node_id, "cluster_id": self.cluster_id, "address": self.bootstrap},
+        )
 
     async def _open_store(self) -> MetadataImage:
         """The metadata as it was left. Only read: until the directories are locked, the store may be another's."""
