@@ -150,15 +150,11 @@ class Connection(Outgoing):
             if self.big_have == self.big_need:
                 self._big_frame_done()
             return
-        buffer = self.hub.read_buffer
-        if size > BIG_FRAME_BYTES and not self.rest and self.held == 0:
-            size = self._whole_big_frames(buffer, size)
-            if size == 0:
-                return
-            buffer = buffer[len(buffer) - size :]
-            self._received(bytes(buffer))
-            return
-        self._received(bytes(buffer[:size]))
+        view = self.hub.read_buffer[:size]
+        if size > BIG_FRAME_BYTES and not self.rest and not self.closed:
+            self._read_big(view)
+        else:
+            self._received(bytes(view))
 
     def data_received(self, data: bytes) -> None:
         self.active = True
@@ -198,7 +194,7 @@ class Connection(Outgoing):
                     self.door.bad_size(self, data[position : position + 16], size)
                     return
                 if end - position - 4 < size:
-                    if size > BIG_FRAME_BYTES and self._start_big_frame(data, position, size):
+                    if size > BIG_FRAME_BYTES and self._start_big_frame(memoryview(data)[position:], size):
                         position = end
                     break
                 reader.reset(data, position + 4, position + 4 + size)
@@ -212,15 +208,15 @@ class Connection(Outgoing):
         if position < end:
             self.rest = data[position:] if position > 0 else data
 
-    def _start_big_frame(self, data: bytes, position: i64, size: i64) -> bool:
+    def _start_big_frame(self, begun: memoryview, size: i64) -> bool:
         """Receive the rest of a frame into a buffer of its own. False: no memory now, the bytes stay in `rest`."""
         hub = self.hub
         if not hub.reserve(self, size):
             self._hold(MEMORY)
             return False
-        have: i64 = len(data) - position
+        have: i64 = begun.nbytes
         buffer = hub.take_buffer(size + 4)
-        buffer[:have] = data[position:]
+        buffer[:have] = begun
         self.big = buffer
         self.big_have = have
         self.big_need = size + 4
@@ -244,23 +240,24 @@ class Connection(Outgoing):
             hub.release(reserved)
         hub.give_buffer(buffer)
 
-    def _whole_big_frames(self, buffer: memoryview, size: int) -> int:
-        """Handle complete big frames where they lie in the shared buffer; return how many bytes are left, moved to
-        the end of the buffer."""
+    def _read_big(self, view: memoryview) -> None:
+        """Much was read: handle complete big frames where they lie, receive the rest of an incomplete one elsewhere."""
         position: i64 = 0
-        end: i64 = size
+        end: i64 = view.nbytes
         while end - position >= 4 and self.held == 0:
-            frame: i64 = i64(read_i32_be(bytes(buffer[position : position + 4]), 0))
-            if frame < BIG_FRAME_BYTES or frame > self.frame_bytes_max or end - position - 4 < frame:
+            size: i64 = i64(read_i32_be(bytes(view[position : position + 4]), 0))
+            if size <= BIG_FRAME_BYTES or size > self.frame_bytes_max:
                 break
-            self._guarded_request(buffer[position + 4 : position + 4 + frame])
+            if end - position - 4 < size:
+                if self._start_big_frame(view[position:], size):
+                    return
+                break
+            self._guarded_request(view[position + 4 : position + 4 + size])
             if self.closed:
-                return 0
-            position += 4 + frame
-        left: i64 = end - position
-        if left > 0:
-            buffer[len(buffer) - left :] = bytes(buffer[position:end])
-        return int(left)
+                return
+            position += 4 + size
+        if position < end:
+            self._received(bytes(view[position:]))
 
     def _guarded_request(self, frame: memoryview) -> None:
         try:
@@ -495,8 +492,11 @@ class Connection(Outgoing):
                 self.transport.abort()
 
     def close(self) -> None:
-        """Write what is answered already, then close."""
+        """Write what is answered already, then close. Not even now does an answer leave before its flush."""
         if not self.closed:
+            if not self.hub.is_written(self):
+                self.drop("what it sent could not be written to disk")
+                return
             self.write_out()
             self.closed = True
             self._forget()

@@ -64,6 +64,8 @@ class Hub:
         self.now_wall_ms: Any = services.clock.now_ms
         self.dirty: list[Outgoing] = []
         self.scheduled: bool = False
+        self.failed_early: list[Flushable] = []
+        """Logs whose flush failed before the tick; the tick closes everyone else who appended to them."""
         self.on_bug: Callable[[BaseException], None] | None = None
         """Told of broken invariants; the node stops (`model.checks`)."""
 
@@ -120,7 +122,9 @@ class Hub:
     def _tick(self) -> None:
         self.ticks_total += 1
         advances = self.services.partitions.advances
-        failed = self.flush_set.flush_all()
+        failed = self.failed_early
+        self.failed_early = []
+        failed.extend(self.flush_set.flush_all())
         passes: i64 = 0
         while advances.moved and passes < TICK_PASSES_MAX:
             # A woken coordinator may append in its turn; those bytes must be written before its reply.
@@ -139,6 +143,17 @@ class Hub:
             connection.write_out()
         if advances.moved:
             self.schedule()
+
+    def is_written(self, connection: Outgoing) -> bool:
+        """Flush now, for a connection that closes before the tick: whether all it appended was written."""
+        if not connection.touched:
+            return True
+        self.failed_early.extend(self.flush_set.flush_all())
+        for log_touched in connection.touched:
+            if log_touched in self.failed_early:
+                self.schedule()
+                return False
+        return True
 
     def _drop_unwritten(self, dirty: list[Outgoing], failed: list[Flushable]) -> None:
         """Close who appended to a log that could not be written, before any reply of theirs leaves."""

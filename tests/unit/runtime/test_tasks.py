@@ -38,11 +38,14 @@ def test_the_first_failure_cancels_the_others_in_creation_order_and_is_raised() 
             await asyncio.sleep(0)
             raise ValueError("first")
 
-        with pytest.raises(ValueError, match="first"):
+        async def owner() -> None:
             async with TaskScope("s") as scope:
                 for name in "abc":
                     scope.start(wait(name), name=name)
                 scope.start(fail(), name="fail")
+
+        with pytest.raises(ValueError, match="first"):
+            await owner()
         return ended
 
     assert asyncio.run(play()) == ["a", "b", "c"]
@@ -81,11 +84,14 @@ def test_an_error_in_the_block_cancels_the_tasks() -> None:
             finally:
                 cancelled.set()
 
-        with pytest.raises(KeyError):
+        async def owner() -> None:
             async with TaskScope("s") as scope:
                 scope.start(wait(), name="wait")
                 await asyncio.sleep(0)
                 raise KeyError("inside")
+
+        with pytest.raises(KeyError):
+            await owner()
         assert cancelled.is_set()
 
     asyncio.run(play())

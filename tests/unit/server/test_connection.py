@@ -286,6 +286,23 @@ class TestFlushFailure:
         assert len(reader.replies()) == 1
         assert not reader.transport.aborted
 
+    def test_not_even_to_a_connection_that_is_closed_for_its_next_bytes(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (partition,) = stage.topic("t")
+        rude, polite = stage.connect(), stage.connect()
+
+        def full(data: Any) -> None:
+            raise DiskFull("no space left")
+
+        monkeypatch.setattr(partition.log.active.file(), "append", full)
+        polite.send(polite.frame(ApiKey.PRODUCE, 9, produce("t", batch())))
+        rude.send(rude.frame(ApiKey.PRODUCE, 9, produce("t", batch())) + b"\xff\xff\xff\xff")
+        stage.loop.run()
+        for client in (rude, polite):
+            assert client.transport.aborted
+            assert not client.transport.written
+
     def test_a_read_that_meets_the_failure_first_does_not_hide_it(
         self, stage: Stage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
