@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -148,9 +148,19 @@ class Cleaner:
             self._cleaned[home.path] = known
         return known
 
+    async def forget(self, gone: Iterable[TopicPartition]) -> None:
+        """Logs were deleted: one made later under the same name has not been cleaned at all."""
+        gone = list(gone)
+        for home in self.log_dirs.online():
+            known = self._cleaned_in(home)
+            if [tp for tp in gone if known.pop(tp, None) is not None]:
+                await self._write_cleaned(home)
+
     async def _note_cleaned(self, tp: TopicPartition, log: PartitionLog, end_offset: int) -> None:
-        known = self._cleaned_in(log.home)
-        known[tp] = end_offset
-        offsets = {one: offset for one, offset in known.items() if one in self.log_dirs.logs}
-        path = f"{log.directory}/{CLEANER_CHECKPOINT}"
+        self._cleaned_in(log.home)[tp] = end_offset
+        await self._write_cleaned(log.home)
+
+    async def _write_cleaned(self, home: LogDirectory) -> None:
+        offsets = {tp: offset for tp, offset in self._cleaned_in(home).items() if tp in self.log_dirs.logs}
+        path = f"{home.path}/{CLEANER_CHECKPOINT}"
         await self.log_dirs.disk.off_loop(partial(write_offsets, self.log_dirs.disk, path, offsets))

@@ -7,6 +7,7 @@ face that other rooms see. Everything here runs on the event loop without awaiti
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -68,7 +69,9 @@ class SyncJob:
             finally:
                 small.close()
         for directory in self.directories:
-            self.disk.sync_dir(directory)
+            # A log that is deleted or moved meanwhile is renamed; `relocate` syncs the new folder itself.
+            with contextlib.suppress(FileNotFoundError):
+                self.disk.sync_dir(directory)
 
 
 class LogState(Flushable):
@@ -111,6 +114,8 @@ class LogState(Flushable):
         self.epochs = EpochHistory()
         self.latest_epoch: i64 = -1
         self.closed = False
+        self.loaded_end_offset: i64 = NEVER
+        """The end offset found after a clean stop; -1 otherwise. A log that did not grow since has nothing to write."""
         self.generation: i64 = 0
         """Counts truncations: a sync that began before one proves nothing about what came after."""
         self.on_sync_wanted: Callable[[LogState], None] | None = None
@@ -300,6 +305,7 @@ class LogState(Flushable):
         """Rename the log's folder. Open files stay open."""
         try:
             self.disk.rename(self.path, path)
+            self.disk.sync_dir(path)
             self.disk.sync_dir(self.directory)
         except DiskFailed as error:
             self.home.fail(str(error))

@@ -208,7 +208,7 @@ def close(log: LogState) -> None:
     """Make everything durable and write what a clean start loads: indexes and a snapshot of the producers."""
     if log.closed:
         return
-    if not log.home.offline:
+    if not log.home.offline and not is_as_loaded(log):
         try:
             _close_files(log)
         except DiskFailed as error:
@@ -216,6 +216,13 @@ def close(log: LogState) -> None:
     for segment in log.segments:
         segment.close()
     log.closed = True
+
+
+def is_as_loaded(log: LogState) -> bool:
+    """Whether the files are already what a clean start needs: most logs of a large broker, most of the time."""
+    if log.end_offset != log.loaded_end_offset or log.generation != 0 or log.unsynced_sealed:
+        return False
+    return log.disk.exists(log.snapshot_path(log.end_offset))
 
 
 def _close_files(log: LogState) -> None:

@@ -63,6 +63,8 @@ def load_log(
     settle_start(log, start_offset, now_ms)
     load_epochs(log)
     remove_deleted_files(log)
+    if clean:
+        log.loaded_end_offset = log.end_offset
     log.durable_end_offset = log.end_offset if clean else min(recovery_point, log.end_offset)
     if log.durable_end_offset < log.end_offset:
         log.unsynced_since_ms = now_ms

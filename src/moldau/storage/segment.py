@@ -15,7 +15,7 @@ from mypy_extensions import i64
 
 from moldau.core.log.index import AbortedTxn, decode_txn_entries, encode_txn_entry, txn_index_problem
 from moldau.core.log.settings import LogSettings
-from moldau.model.failures import CorruptBatch
+from moldau.model.failures import CorruptBatch, DiskFailed
 from moldau.ports import Disk, File
 from moldau.records.batch import BatchHeader
 from moldau.storage.indexes import OffsetIndex, TimeIndex
@@ -68,7 +68,10 @@ class Segment:
     def file(self) -> File:
         file = self._file
         if file is None:
-            file = self.disk.open(self.path(LOG_SUFFIX))
+            try:
+                file = self.disk.open(self.path(LOG_SUFFIX))
+            except FileNotFoundError:
+                raise DiskFailed(f"{self.path(LOG_SUFFIX)} is gone; somebody removed it") from None
             self._file = file
         return file
 

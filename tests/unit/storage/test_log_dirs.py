@@ -97,6 +97,33 @@ def test_a_directory_is_locked_and_its_owner_is_checked(disk: RealDisk, tmp_path
     asyncio.run(act())
 
 
+def modified(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.glob("t-*/*")}
+
+
+def test_logs_that_did_not_change_are_not_written_again(disk: RealDisk, tmp_path: Path) -> None:
+    async def act() -> None:
+        dirs = log_dirs(disk, str(tmp_path))
+        await dirs.open()
+        for partition in range(3):
+            append(dirs.create("t", TOPIC_ID, partition), sequenced(0))
+        await dirs.close()
+        again = log_dirs(disk, str(tmp_path))
+        await again.open()
+        before = modified(tmp_path)
+        append(again.logs[TopicPartition("t", 1)], sequenced(1))
+        await again.close()
+        changed = {path.parent.name for path, when in modified(tmp_path).items() if when != before.get(path)}
+        assert changed == {"t-1"}
+        assert disk.read(f"{tmp_path}/replication-offset-checkpoint") == b"0\n3\nt 0 1\nt 1 2\nt 2 1\n"
+        last = log_dirs(disk, str(tmp_path))
+        await last.open()
+        assert [int(log.end_offset) for log in last.logs.values()] == [1, 2, 1]
+        await last.close()
+
+    asyncio.run(act())
+
+
 def test_one_bad_directory_does_not_stop_the_others(disk: RealDisk, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
