@@ -91,7 +91,9 @@ class Meanwhile(threading.Thread):
 
     def run(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0, "acks": 1, "log_level": 0})
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused", "log_level": 0})
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 0}
+        )
         consumer.assign([TopicPartition(SIDE_TOPIC, 0, 0)])
         while not self.stopping.is_set():
             begin = time.monotonic()
@@ -130,7 +132,13 @@ def anonymous_mib(pid: int) -> float:
 def read_back(bootstrap: str) -> tuple[int, dict[bytes, int]]:
     """How many records there are, and the last value of each key."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True, "log_level": 0}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
     )
     low, high = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=60)
     consumer.assign([TopicPartition(TOPIC, 0, low)])

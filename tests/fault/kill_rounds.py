@@ -29,6 +29,7 @@ TOPIC = "survivors"
 # Small segments, so that kills also meet rolling; one megabyte is the least Kafka allows.
 TOPIC_CONFIG = {"segment.bytes": "1048576"}
 IN_FLIGHT_MAX = 5000
+RECORDS_PER_SECOND = 5000  # enough that each kill meets requests on their way
 
 
 @dataclass
@@ -95,10 +96,10 @@ class Writer(threading.Thread):
         )
 
     def run(self) -> None:
-        turn = 0
+        turn, began = 0, time.monotonic()
         while not self.stopping.is_set():
-            if self.in_flight >= IN_FLIGHT_MAX:
-                self.producer.poll(0.01)
+            if self.in_flight >= IN_FLIGHT_MAX or turn > (time.monotonic() - began) * RECORDS_PER_SECOND:
+                self.producer.poll(0.005)
                 continue
             partition = turn % PARTITIONS
             number = self.history.sent[partition]
@@ -107,7 +108,7 @@ class Writer(threading.Thread):
             self.history.sent[partition] += 1
             self.in_flight += 1
             turn += 1
-            self.producer.poll(0 if turn % 50 else 0.002)
+            self.producer.poll(0)
 
     def finish(self) -> None:
         self.stopping.set()
@@ -134,7 +135,13 @@ def number_of(value: bytes) -> int:
 def read_all(bootstrap: str, history: History, from_start: bool) -> None:
     """See every record from where an earlier round stopped (or from the start) to the present end."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "unused", "auto.offset.reset": "error", "log_level": 0}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
     )
     try:
         for partition in range(PARTITIONS):
@@ -152,7 +159,7 @@ def read_all(bootstrap: str, history: History, from_start: bool) -> None:
 def read_range(consumer: Consumer, history: History, partition: int, start: int, end: int) -> None:
     at, deadline = start, time.monotonic() + 120
     while at < end and time.monotonic() < deadline:
-        for message in consumer.consume(10_000, timeout=1.0):
+        for message in consumer.consume(min(10_000, end - at), timeout=1.0):
             value, offset, error = message.value(), message.offset(), message.error()
             if error is not None:
                 history.problems.append(f"reading partition {partition} at {at}: {error}")
