@@ -3,9 +3,10 @@
 The coordinator does not know what is being shared out. It only makes sure that, at any time, everybody who counts as a
 member agrees on who the members are. A *generation* is such an agreement, numbered, and comes about in two steps:
 
-  Join.  Everybody who wants to be in says so (JoinGroup) and waits. When all known members have spoken, or the rebalance
-         timeout is over, the door closes: those who stayed away are out, the generation number rises by one, a protocol
-         that all support is chosen by vote, and everybody is answered. One member, the leader, is told who all are.
+  Join.  Everybody who wants to be in says so (JoinGroup) and waits. When all known members have spoken, or the
+         rebalance timeout is over, the door closes: those who stayed away are out, the generation number rises by one,
+         a protocol that all support is chosen by vote, and everybody is answered. One member, the leader, is told who
+         all are.
   Sync.  Everybody asks what is theirs (SyncGroup) and waits for the leader, whose request brings the answer for all.
          This is the moment the generation is stored: one record with members and assignments.
 
@@ -28,12 +29,13 @@ What a member may do in each state, and what it hears (Heartbeat / SyncGroup / O
   COMPLETING_REBALANCE  alive                 waits for the leader   rebalance in progress: what was owned is given up
   STABLE                alive                 its assignment         accepted
 
-A new group waits a little before the door closes (`group.initial.rebalance.delay.ms`), and again as long as members keep
-arriving, so that a fleet starting together does not rebalance once per process (KIP-134). A dynamic member joins twice:
-first without an id, and is given one (`pending_joins`), then with it; a client that retries the first step leaves only a
-pending id behind, which expires, instead of a ghost that everybody waits for (KIP-394). A static member is known by its
-instance id: when it comes back under a new member id it takes over the old one's assignment without a rebalance
-(KIP-345), and the old one is fenced.
+A new group waits a little before the door closes (`group.initial.rebalance.delay.ms`), and again as long as members
+keep arriving, so that a fleet starting together does not rebalance once per process (KIP-134). A dynamic member joins
+twice: first without an id, and is given one (`pending_joins`), then with it; a client that retries the first step
+leaves only a pending id behind, which expires, instead of a ghost that everybody waits for (KIP-394). A static member
+is known by its instance id: when it comes back under a new member id it takes over the old one's assignment without a
+rebalance (KIP-345), and the old one is fenced. Cooperative rebalancing (KIP-429) needs nothing here: what members own
+travels in their metadata, and giving up partitions before others take them is one more rebalance.
 
 The live group runs ahead of the stored one between the first join and the leader's sync. In STABLE both say the same.
 """

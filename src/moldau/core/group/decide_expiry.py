@@ -1,8 +1,8 @@
 """The end of offsets nobody needs any more: `offsets.retention.minutes` after the group emptied, or, for topics that a
 stable group no longer subscribes to and for groups without membership, after the last commit (KIP-211).
 
-The search goes over the groups in slices, each a decision of its own, so that a shard with a million offsets never stops
-the loop for long and no batch grows beyond what a partition accepts.
+The search goes over the groups in slices, each a decision of its own, so that a shard with a million offsets never
+stops the loop for long and no batch grows beyond what a partition accepts.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.core.group.classic import ClassicState, LiveGroup
-from moldau.core.group.decide_offsets import unpack_offset
 from moldau.core.group.records import CommittedOffset, GroupStored, OffsetCommitted
 from moldau.core.group.soft import Timer, TimerKind
-from moldau.core.group.state import Group
+from moldau.core.group.state import Group, unpack_offset
 from moldau.core.group.turn import Turn
 
 OFFSETS_PER_SLICE: Final = 5_000
@@ -44,7 +43,7 @@ def offsets_time_is_up(turn: Turn) -> None:
 
 def _sweep(turn: Turn, group: Group) -> bool:
     live = None if group.consumer is not None else turn.live(group.group_id)
-    base_ms = _retention_base_ms(group, live)
+    base_ms = _retention_base_ms(live)
     if base_ms is None:
         return True
     kept = group.group_id in turn.state.unstable
@@ -71,7 +70,7 @@ def _consumer_subscribed(group: Group, topic: str) -> bool:
     return group.consumer is not None and group.consumer.is_subscribed_to(topic)
 
 
-def _retention_base_ms(group: Group, live: LiveGroup | None) -> int | None:
+def _retention_base_ms(live: LiveGroup | None) -> int | None:
     """What retention counts from; None if nothing of the group expires now."""
     if live is None or live.protocol_type is None:
         return COMMIT_TIMESTAMP

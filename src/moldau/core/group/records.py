@@ -1,8 +1,8 @@
 """The facts behind a group shard, with the content of Kafka's own records on `__consumer_offsets`.
 
 A value of None is a tombstone. `broker/shards/group_codec.py` gives them Kafka's bytes: `OffsetCommitted` is
-OffsetCommitKey 1 with OffsetCommitValue, `GroupStored` is GroupMetadataKey 2 with GroupMetadataValue. Records of KIP-848
-groups are in `consumer/records.py`.
+OffsetCommitKey 1 with OffsetCommitValue, `GroupStored` is GroupMetadataKey 2 with GroupMetadataValue. Records of
+KIP-848 groups are in `consumer/records.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a group shard knows but does not replicate: rebalances under way, waiting requests, and deadlines.
 
-All of it is lost with the shard and rebuilt with full timeouts from the replicated state (`shard.loaded`). Decisions may
-write here, because a decision whose records cannot be appended either loses the whole shard or is taken back
+All of it is lost with the shard and rebuilt with full timeouts from the replicated state (`shard.loaded`). Decisions
+may write here, because a decision whose records cannot be appended either loses the whole shard or is taken back
 (`shard.decide_not_appended`).
 """
 

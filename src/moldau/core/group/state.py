@@ -129,7 +129,7 @@ class ShardState:
         self.pending: dict[int, dict[tuple[str, str, int], PendingOffset]] = {}
         """By producer id, then (group, topic, partition)."""
         self.unstable: dict[str, dict[tuple[str, int], dict[int, None]]] = {}
-        """The same, the other way round: by group, then (topic, partition), the producers whose transactions are open."""
+        """The same the other way round: by group, then (topic, partition), the producers with an open transaction."""
         self.sequence = 0
         self.topic_names: dict[str, str] = {}
         """One string per topic, however many groups name it."""
@@ -171,9 +171,8 @@ class ShardState:
                 for partition, packed in partitions.items():
                     yield -1, OffsetCommitted(group.group_id, topic, partition, unpack_offset(packed))
             if group.metadata is None and group.consumer is None and not group.offsets:
-                yield from (
-                    (-1, OffsetCommitted(group.group_id, "-", 0, value)) for value in (CommittedOffset(-1), None)
-                )
+                yield -1, OffsetCommitted(group.group_id, "-", 0, CommittedOffset(-1))
+                yield -1, OffsetCommitted(group.group_id, "-", 0, None)
         live = [
             (offset.sequence, producer_id, key, offset.packed)
             for producer_id, offsets in self.pending.items()
