@@ -15,6 +15,7 @@ from moldau.core.log.index import AbortedTxn
 from moldau.core.log.settings import LogSettings
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import CorruptBatch, DiskFailed, UnsupportedCodec
+from moldau.model.limits import DECOMPRESSED_BYTES_MAX
 from moldau.ports import Buffer, Chance, Disk
 from moldau.records.batch import HEADER_BYTES, BatchHeader, InvalidBatch, batch_crc_ok, parse_header
 from moldau.records.compression import codec_named
@@ -35,6 +36,8 @@ _RECORD_LIST_TOO_LARGE: Final = int(ErrorCode.RECORD_LIST_TOO_LARGE)
 _STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
 _OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 KEEP_CODEC: Final = -1
+INFLATED_BYTES_FLOOR: Final = 32 * 1024 * 1024
+INFLATED_PER_MESSAGE_BYTE: Final = 16
 
 
 class PartitionLog(LogState):
@@ -315,7 +318,15 @@ def rules_of(settings: LogSettings) -> ValidationRules:
         settings.timestamp_log_append,
         settings.timestamp_before_max_ms,
         settings.timestamp_after_max_ms,
+        _inflated_bytes_max(settings.message_bytes_max),
     )
+
+
+def _inflated_bytes_max(message_bytes_max: i64) -> i64:
+    """What a batch of this topic may inflate to. A producer fills batches by their uncompressed size, so far more
+    than `max.message.bytes` is a bomb, and it is inflated on the event loop."""
+    wanted: i64 = max(INFLATED_BYTES_FLOOR, INFLATED_PER_MESSAGE_BYTE * message_bytes_max)
+    return min(wanted, DECOMPRESSED_BYTES_MAX)
 
 
 def target_codec_of(settings: LogSettings) -> i64:

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.core.log.settings import LogSettings
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFull
+from moldau.model.limits import DECOMPRESSED_BYTES_MAX
 from moldau.records.batch import parse_header
 from moldau.records.reader import read_batch
 from moldau.runtime.disk import RealDisk
+from moldau.storage.partition_log import rules_of
 
 from .support import NOW_MS, append, append_internal, batch, marker, new_log, read_all, sequenced
 
@@ -193,3 +196,9 @@ def test_a_failed_write_takes_the_directory_offline_and_fails_the_flush(
     outcome = log.append_as_leader(batch(), 0, NOW_MS)
     assert ErrorCode(outcome.error) is ErrorCode.KAFKA_STORAGE_ERROR
     assert ErrorCode(log.read(0, 1, 100, True).error) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_a_batch_may_inflate_to_follows_the_topics_message_limit() -> None:
+    assert rules_of(LogSettings()).decompressed_bytes_max == 32 << 20
+    assert rules_of(LogSettings(message_bytes_max=8 << 20)).decompressed_bytes_max == 128 << 20
+    assert rules_of(LogSettings(message_bytes_max=1 << 30)).decompressed_bytes_max == DECOMPRESSED_BYTES_MAX
