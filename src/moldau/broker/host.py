@@ -68,7 +68,8 @@ class PartitionHost:
         self._disk = disk
         self._settings_of = settings_of
         self._scope = scope
-        self._cordoned = cordoned
+        self.cordoned = cordoned
+        """Paths of log directories that take no new replicas (KIP-1066)."""
         self._moves: dict[TopicPartition, asyncio.Task[None]] = {}
         self.on_placed: Callable[[tuple[ReplicaDirectory, ...]], None] = lambda placed: None
         """Told where replicas were put, when the controller left the choice of directory to this node."""
@@ -153,7 +154,7 @@ class PartitionHost:
 
     def _uncordoned(self) -> str | None:
         """Where to put a new replica when some directories take no more (KIP-1066); None lets storage choose."""
-        cordoned = self._cordoned()
+        cordoned = self.cordoned()
         if not cordoned:
             return None
         free = [home.path for home in self._log_dirs.online() if home.path not in cordoned and "*" not in cordoned]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from moldau.core.metadata.rules import MetadataRules
 from moldau.core.partition.fetch_sessions import FetchSessionCache
 from moldau.model.errors import Refused
 from moldau.model.failures import DiskFailed, Fenced, WorldError
+from moldau.model.ids import TopicPartition
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
 from moldau.node.upkeep import apply_changes, new_cleaner
@@ -153,7 +155,7 @@ class Node:
         settings = self.settings
         self.log_dirs = LogDirs(
             self._ports.disk,
-            settings.log_dirs,
+            [os.path.abspath(path) for path in settings.log_dirs],  # as clients of DescribeLogDirs expect them
             self._ports.clock,
             lambda topic: self._log_settings(self.images.image, topic),
             entropy=self._ports.entropy,
@@ -214,7 +216,7 @@ class Node:
             disk=self._ports.disk,
             settings_of=self._log_settings,
             scope=self.scope,
-            cordoned=lambda: self.settings.list("cordoned.log.dirs"),
+            cordoned=self._cordoned,
         )
         host.on_placed = lambda placed: self._spawn(self._tell_directories(placed), "directories")
         await host.reconcile(self.images.image)
@@ -284,6 +286,11 @@ class Node:
             self._apply_dynamic(image)
         if self.host is not None:
             await self.host.react(delta, image)
+        if self.cleaner is not None and delta.topics_removed:
+            gone = delta.topics_removed.values()
+            await self.cleaner.forget(
+                TopicPartition(topic.name, part.index) for topic in gone for part in topic.partitions
+            )
         self.images.publish(delta, image)
 
     def _apply_dynamic(self, image: MetadataImage) -> None:
@@ -301,6 +308,10 @@ class Node:
             apply_changes(self.cleaner, self.settings)
         if self.server is not None:
             self.server.update_limits(ServerLimits.from_settings(self.settings))
+
+    def _cordoned(self) -> tuple[str, ...]:
+        """Directories that take no new replicas; `*` stands for all."""
+        return tuple(path if path == "*" else os.path.abspath(path) for path in self.settings.list("cordoned.log.dirs"))
 
     def _log_settings(self, image: MetadataImage, topic: str) -> LogSettings:
         return self.settings.log_settings(image.config(ResourceType.TOPIC, topic))

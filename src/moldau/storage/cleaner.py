@@ -153,8 +153,12 @@ class Cleaner:
         gone = list(gone)
         for home in self.log_dirs.online():
             known = self._cleaned_in(home)
-            if [tp for tp in gone if known.pop(tp, None) is not None]:
+            if not [tp for tp in gone if known.pop(tp, None) is not None]:
+                continue
+            try:
                 await self._write_cleaned(home)
+            except DiskFailed as error:
+                home.fail(str(error))
 
     async def _note_cleaned(self, tp: TopicPartition, log: PartitionLog, end_offset: int) -> None:
         self._cleaned_in(log.home)[tp] = end_offset

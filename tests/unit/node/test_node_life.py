@@ -292,3 +292,26 @@ def test_a_node_that_lost_the_controllership_says_that_it_cannot_go_on() -> None
         assert isinstance(await node.failure, Fenced)
 
     on_a_machine(scenario)
+
+
+def test_a_compacted_topic_made_again_counts_as_never_cleaned() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        await create(node, "table", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+        assert node.log_dirs is not None
+        assert node.cleaner is not None
+        for _ in range(5):
+            append(node, "table")
+        node.log_dirs.logs[TopicPartition("table", 0)].roll(node._ports.clock.now_ms())
+        await node.run_housekeeping()
+        home = node.log_dirs.directories[0]
+        assert node.cleaner._cleaned_in(home) == {TopicPartition("table", 0): 5}
+        await submit(node, DeleteTopics((TopicRef("table"),)))
+        await create(node, "table", cleanup_policy="compact")
+        assert node.cleaner._cleaned_in(home) == {}
+        again = await machine.restart()
+        assert again.cleaner is not None
+        assert again.log_dirs is not None
+        assert again.cleaner._cleaned_in(again.log_dirs.directories[0]) == {}
+
+    on_a_machine(scenario)

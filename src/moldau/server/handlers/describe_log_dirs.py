@@ -22,7 +22,7 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
     if request.topics is not None:
         wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
     services = context.services
-    cordoned = services.settings.list("cordoned.log.dirs")
+    cordoned = tuple(services.host.cordoned())
     results = [_result(directory, wanted, cordoned, services) for directory in services.log_dirs.describe()]
     return DescribeLogDirsResponse(results=results)
 
