@@ -155,7 +155,7 @@ class Node:
         settings = self.settings
         self.log_dirs = LogDirs(
             self._ports.disk,
-            [os.path.abspath(path) for path in settings.log_dirs],  # as clients of DescribeLogDirs expect them
+            _absolute(settings.log_dirs),
             self._ports.clock,
             lambda topic: self._log_settings(self.images.image, topic),
             entropy=self._ports.entropy,
@@ -311,7 +311,7 @@ class Node:
 
     def _cordoned(self) -> tuple[str, ...]:
         """Directories that take no new replicas; `*` stands for all."""
-        return tuple(path if path == "*" else os.path.abspath(path) for path in self.settings.list("cordoned.log.dirs"))
+        return _absolute(self.settings.list("cordoned.log.dirs"))
 
     def _log_settings(self, image: MetadataImage, topic: str) -> LogSettings:
         return self.settings.log_settings(image.config(ResourceType.TOPIC, topic))
@@ -402,6 +402,11 @@ async def _open_store(path: str, ports: Ports) -> MetadataStore:
         return await SqliteStore.open(path, ports.clock)
     made = ports.store_factory(path, ports.clock)
     return await made if inspect.isawaitable(made) else made
+
+
+def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Log directories as clients of DescribeLogDirs expect them; `*` stays what it is."""
+    return tuple(path if path == "*" else os.path.abspath(path) for path in paths)
 
 
 def _listeners(settings: Settings) -> Listeners:
