@@ -8,14 +8,13 @@ way leaves nothing but what a crash would.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-import os
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from moldau.broker.host import PartitionHost
 from moldau.broker.images import Images
+from moldau.broker.internal_topics import internal_topic_settings
 from moldau.broker.partitions import PartitionTable
 from moldau.broker.producer_ids import ProducerIds
 from moldau.config.live import LiveSettings
@@ -39,15 +38,13 @@ from moldau.model.failures import DiskFailed, Fenced, WorldError
 from moldau.model.ids import TopicPartition
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
+from moldau.node.surroundings import absolute, listeners_of, open_store
 from moldau.node.upkeep import apply_changes, new_cleaner
 from moldau.node.wanted_topics import create_wanted_topics
 from moldau.ports import MetadataStore
 from moldau.runtime.ports import Ports
 from moldau.runtime.tasks import TaskScope
-from moldau.server.handlers.metadata import internal_topic_settings
 from moldau.server.limits import ServerLimits
-from moldau.server.listeners import Endpoint as ListenEndpoint
-from moldau.server.listeners import Listeners, ListenerSpec
 from moldau.server.server import Server
 from moldau.server.services import Services
 from moldau.storage.cleaner import Cleaner
@@ -88,7 +85,7 @@ class Node:
         self.services: Services | None = None
         self.server: Server | None = None
         self.cleaner: Cleaner | None = None
-        self.listeners = _listeners(settings)
+        self.listeners = listeners_of(settings)
 
     @property
     def settings(self) -> Settings:
@@ -139,7 +136,7 @@ class Node:
             disk.make_dirs(first)
         except DiskFailed as problem:
             raise DirectoryInUse(first, str(problem)) from problem
-        self.store = await _open_store(f"{first}/{STORE_FILE}", self._ports)
+        self.store = await open_store(f"{first}/{STORE_FILE}", self._ports)
         known = (await load_image(self.store)).image
         self.cluster_id = (
             identity.cluster_id
@@ -155,7 +152,7 @@ class Node:
         settings = self.settings
         self.log_dirs = LogDirs(
             self._ports.disk,
-            _absolute(settings.log_dirs),
+            absolute(settings.log_dirs),
             self._ports.clock,
             lambda topic: self._log_settings(self.images.image, topic),
             entropy=self._ports.entropy,
@@ -311,7 +308,7 @@ class Node:
 
     def _cordoned(self) -> tuple[str, ...]:
         """Directories that take no new replicas; `*` stands for all."""
-        return _absolute(self.settings.list("cordoned.log.dirs"))
+        return absolute(self.settings.list("cordoned.log.dirs"))
 
     def _log_settings(self, image: MetadataImage, topic: str) -> LogSettings:
         return self.settings.log_settings(image.config(ResourceType.TOPIC, topic))
@@ -393,32 +390,3 @@ class Node:
         except WorldError as problem:
             log.warning("could not leave the metadata store properly: %s", problem)
         await store.close()
-
-
-async def _open_store(path: str, ports: Ports) -> MetadataStore:
-    if ports.store_factory is None:
-        from moldau.store.sqlite import SqliteStore
-
-        return await SqliteStore.open(path, ports.clock)
-    made = ports.store_factory(path, ports.clock)
-    return await made if inspect.isawaitable(made) else made
-
-
-def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Log directories as clients of DescribeLogDirs expect them; `*` stays what it is."""
-    return tuple(path if path == "*" else os.path.abspath(path) for path in paths)
-
-
-def _listeners(settings: Settings) -> Listeners:
-    told = {address.name: address for address in settings.advertised_listeners()}
-    specs = []
-    for address in settings.listeners():
-        advertised = told.get(address.name)
-        specs.append(
-            ListenerSpec(
-                ListenEndpoint(*address),
-                settings.security_protocol(address.name) or "PLAINTEXT",
-                None if advertised is None else ListenEndpoint(*advertised),
-            )
-        )
-    return Listeners(specs)

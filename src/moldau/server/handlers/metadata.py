@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from moldau.broker.internal_topics import new_topic
 from moldau.core.metadata.commands import CreateTopics, NewTopic
 from moldau.core.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from moldau.core.metadata.internal_topics import Factor, InternalTopicSettings, internal_topic
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.ids import INTERNAL_TOPICS, NO_TOPIC_ID, topic_name_problem
 from moldau.server.context import RequestContext
 from moldau.server.handlers.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from moldau.server.replies import Encoded
-from moldau.server.services import Services
 from moldau.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -77,31 +76,11 @@ def _to_create(request: MetadataRequest, context: RequestContext) -> list[NewTop
     names = [topic.name for topic in request.topics if topic.name is not None and topic.name not in known]
     if not names or not services.settings.bool("auto.create.topics.enable"):
         return []
-    return [_new_topic(name, services) for name in dict.fromkeys(names) if topic_name_problem(name) is None]
-
-
-def _new_topic(name: str, services: Services) -> NewTopic:
-    if name not in INTERNAL_TOPICS:
-        return NewTopic(name)
-    brokers = len(services.images.image.live_brokers())
-    return internal_topic(name, internal_topic_settings(services.settings), brokers=brokers) or NewTopic(name)
-
-
-def internal_topic_settings(settings: Any) -> InternalTopicSettings:
-    """`settings` is a `config.settings.Settings`."""
-
-    def factor(key: str) -> Factor:
-        return Factor(settings.int(key), settings.is_set(key))
-
-    return InternalTopicSettings(
-        offsets_partitions=settings.int("offsets.topic.num.partitions"),
-        offsets_replication=factor("offsets.topic.replication.factor"),
-        offsets_segment_bytes=settings.int("offsets.topic.segment.bytes"),
-        transaction_partitions=settings.int("transaction.state.log.num.partitions"),
-        transaction_replication=factor("transaction.state.log.replication.factor"),
-        transaction_insync_min=factor("transaction.state.log.min.isr"),
-        transaction_segment_bytes=settings.int("transaction.state.log.segment.bytes"),
-    )
+    return [
+        new_topic(name, services.settings, services.images.image)
+        for name in dict.fromkeys(names)
+        if topic_name_problem(name) is None
+    ]
 
 
 async def _create_and_answer(request: MetadataRequest, context: RequestContext, missing: list[NewTopic]) -> Encoded:
