@@ -56,9 +56,10 @@ from moldau.storage.open_dirs import OpenProgress
 __all__ = ["Node", "Ports"]
 
 STORE_FILE: Final = "metadata.db"
-LEASE_MS: Final = 24 * 3600 * 1000
-"""The embedded store belongs to whoever holds the locks of the log directories, so its lease only has to outlive the
-renewals; a short one would keep an idle disk awake. A shared store will need `broker.session.timeout.ms` here."""
+LEASE_MS: Final = 10 * 365 * 24 * 3600 * 1000
+"""The embedded store belongs to whoever holds the locks of the log directories. A lease that had to be renewed would
+keep an idle disk awake, and a laptop that slept past its end would find itself fenced by nobody. A store that several
+nodes share will need `broker.session.timeout.ms` and renewals here."""
 
 log = logging.getLogger("moldau.node")
 
@@ -188,7 +189,6 @@ class Node:
         )
         self.images.image = await self.controller.start(known)
         self._spawn(self.controller.run(), "controller")
-        self._spawn(self._renew_lease(), "lease")
         await self._submit(
             RegisterBroker(
                 node_id=self.node_id,
@@ -322,12 +322,6 @@ class Node:
 
     async def _tell_directories(self, placed: tuple[ReplicaDirectory, ...]) -> None:
         await self._submit(AssignDirectories(self.node_id, placed))
-
-    async def _renew_lease(self) -> None:
-        assert self.store is not None
-        while True:
-            await asyncio.sleep(LEASE_MS / 3 / 1000)
-            await self.store.renew(self.node_id, self.broker_epoch, lease_ms=LEASE_MS)
 
     async def _submit(self, command: Any) -> Any:
         """A command that must not fail."""
