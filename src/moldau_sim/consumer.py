@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moldau.model.errors import ErrorCode
+from moldau.model.failures import CorruptBatch
 from moldau.records.batch import batch_crc_ok, iterate_headers
 from moldau.records.reader import read_batch
 from moldau.wire.apis import ApiKey
@@ -63,10 +64,12 @@ class Consumer(Admin):
             await self.pause()
 
     async def _out_of_range(self, position: int) -> None:
-        """Legal when the start overtook us, or when a power loss in page-cache mode shortened the log."""
-        promise = self.world.history.partitions[self.tp]
+        """Legal when the start overtook us - also for a moment only, in a deletion that a crash undid before it was
+        acknowledged - or when a power loss in page-cache mode shortened the log."""
+        history = self.world.history
         start = await self.offset(self.tp, EARLIEST)
-        if position >= start and not promise.lossy:
+        asked = any(delete.tp == self.tp and delete.offset > position for delete in history.deletes)
+        if position >= start and not asked and not history.partitions[self.tp].lossy:
             self.world.history.problem("out-of-range", f"{self.tp}: {position} refused, log starts at {start}")
         self.session += 1
         self.position = start
@@ -120,9 +123,13 @@ class Consumer(Admin):
 
     def _batches(self, data: bytes) -> Iterator[tuple[int, Any]]:
         end = 0
-        for position, header in iterate_headers(data):
-            yield position, header
-            end = position + header.size_bytes
+        try:
+            for position, header in iterate_headers(data):
+                yield position, header
+                end = position + header.size_bytes
+        except CorruptBatch as problem:
+            self.world.history.problem("corrupt-served", f"{self.tp}: {problem}")
+            return
         if end != len(data):
             self.world.history.problem("partial-batch-served", f"{self.tp}: {len(data) - end} bytes left over")
 
