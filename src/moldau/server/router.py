@@ -65,11 +65,12 @@ class Route:
         self._encode(response, writer, int(version))
 
     def refusal(self, request: Any, context: RequestContext, code: ErrorCode, detail: str) -> Any:
-        """The answer when the whole request fails: the handler's own, or the response's top-level error field."""
+        """The answer when the whole request fails: the handler's own, or the response's top-level error field (the
+        only way when the request is not known any more)."""
         if self._module is None:
             self._load()
         refuse: Callable[..., Any] | None = getattr(self._module, "refuse", None)
-        if refuse is not None:
+        if refuse is not None and request is not None:
             return refuse(request, context, code, detail)
         response = empty_response(self.api.key)
         if not hasattr(response, "error_code"):

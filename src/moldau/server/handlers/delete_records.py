@@ -48,10 +48,10 @@ async def _when_durable(response: DeleteRecordsResponse, context: RequestContext
 
 
 def refuse(
-    request: DeleteRecordsRequest | None, context: RequestContext, code: ErrorCode, detail: str
+    request: DeleteRecordsRequest, context: RequestContext, code: ErrorCode, detail: str
 ) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
-    for topic in request.topics if request is not None else ():
+    for topic in request.topics:
         results = [_refused(wanted, code) for wanted in topic.partitions]
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     return response

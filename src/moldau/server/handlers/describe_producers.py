@@ -24,10 +24,10 @@ def handle(request: DescribeProducersRequest, context: RequestContext) -> Descri
 
 
 def refuse(
-    request: DescribeProducersRequest | None, context: RequestContext, code: ErrorCode, detail: str
+    request: DescribeProducersRequest, context: RequestContext, code: ErrorCode, detail: str
 ) -> DescribeProducersResponse:
     response = DescribeProducersResponse()
-    for topic in request.topics if request is not None else ():
+    for topic in request.topics:
         answers = [
             PartitionResponse(partition_index=index, error_code=int(code), error_message=detail)
             for index in topic.partition_indexes

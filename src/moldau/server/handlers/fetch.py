@@ -247,9 +247,9 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
     return wait
 
 
-def refuse(request: FetchRequest | None, context: RequestContext, code: ErrorCode, detail: str) -> FetchResponse:
+def refuse(request: FetchRequest, context: RequestContext, code: ErrorCode, detail: str) -> FetchResponse:
     """A top-level error from version 7 on, per partition before."""
-    if request is None or context.api_version >= SESSIONS_SINCE_VERSION:
+    if context.api_version >= SESSIONS_SINCE_VERSION:
         return FetchResponse(error_code=i16(int(code)))
     response = FetchResponse()
     for topic in request.topics:

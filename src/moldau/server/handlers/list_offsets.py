@@ -62,11 +62,9 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
     return response
 
 
-def refuse(
-    request: ListOffsetsRequest | None, context: RequestContext, code: ErrorCode, detail: str
-) -> ListOffsetsResponse:
+def refuse(request: ListOffsetsRequest, context: RequestContext, code: ErrorCode, detail: str) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
-    for topic in request.topics if request is not None else ():
+    for topic in request.topics:
         partitions = [_refused(wanted, code) for wanted in topic.partitions]
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return response

@@ -23,10 +23,10 @@ def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> Off
 
 
 def refuse(
-    request: OffsetForLeaderEpochRequest | None, context: RequestContext, code: ErrorCode, detail: str
+    request: OffsetForLeaderEpochRequest, context: RequestContext, code: ErrorCode, detail: str
 ) -> OffsetForLeaderEpochResponse:
     response = OffsetForLeaderEpochResponse()
-    for topic in request.topics if request is not None else ():
+    for topic in request.topics:
         answers = [EpochEndOffset(partition=wanted.partition, error_code=int(code)) for wanted in topic.partitions]
         response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
     return response

@@ -148,11 +148,9 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
     return response if acks != 0 else _finish(response, acks)
 
 
-def refuse(request: ProduceRequest | None, context: RequestContext, code: ErrorCode, detail: str) -> ProduceResponse:
+def refuse(request: ProduceRequest, context: RequestContext, code: ErrorCode, detail: str) -> ProduceResponse:
     """The same error for every partition."""
     response = ProduceResponse()
-    if request is None:
-        return response
     for topic in request.topic_data:
         topic_answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
         response.responses.append(topic_answer)
