@@ -8,7 +8,7 @@ The runtime's side of it:
     a timer    while next_deadline_ms() has come: decide_expired, and on as with a command. One call may leave more that
                is due: it ends with the first timer that brings records, because the next may depend on them.
     refused    if the log takes none of the records: decide_not_appended instead of apply
-    resigning  resign() answers everybody who waits; then drop the shard
+    resigning  drop the shard, and answer everybody who waits with NOT_COORDINATOR
 """
 
 from __future__ import annotations
@@ -175,13 +175,6 @@ class GroupShard:
             self._dismiss(turn, live, refused.code)
         elif live is None and stored is not None and stored.metadata is not None and stored.metadata.members:
             self._wake(turn, LiveGroup.from_stored(group_id, stored.metadata))
-
-    def resign(self, now: Now) -> Decision:
-        """Another node coordinates these groups from now on."""
-        turn = self._turn(now)
-        for live in tuple(self.soft.classic.values()):
-            self._dismiss(turn, live, ErrorCode.NOT_COORDINATOR)
-        return turn.decision(None)
 
     def _dismiss(self, turn: Turn, live: LiveGroup, error: ErrorCode) -> None:
         for member in live.members.values():
