@@ -17,6 +17,7 @@ from moldau.broker.images import Images
 from moldau.broker.internal_topics import internal_topic_settings
 from moldau.broker.partitions import PartitionTable
 from moldau.broker.producer_ids import ProducerIds
+from moldau.broker.shards.groups import GroupCoordinator
 from moldau.config.live import LiveSettings
 from moldau.config.settings import Settings
 from moldau.config.validation import SettingsJudge
@@ -86,6 +87,7 @@ class Node:
         self.services: Services | None = None
         self.server: Server | None = None
         self.cleaner: Cleaner | None = None
+        self.groups: GroupCoordinator | None = None
         self.listeners = listeners_of(settings)
 
     @property
@@ -266,6 +268,7 @@ class Node:
             limits=ServerLimits.from_settings(self.settings),
         )
         self.server.hub.on_bug = self._fail
+        self._start_coordinators()
         self._spawn(self.log_dirs.run(), "log directories")
         self.cleaner = new_cleaner(self.settings, self.log_dirs)
         self._spawn(self.cleaner.run(), "cleaner")
@@ -274,6 +277,22 @@ class Node:
         except OSError as problem:
             asked = ", ".join(str(spec.endpoint) for spec in self.listeners.specs)
             raise AddressInUse(asked, problem.strerror or str(problem)) from problem
+
+    def _start_coordinators(self) -> None:
+        """After the server is there, whose ticks carry their answers; before it listens, so nobody comes too early."""
+        assert self.controller is not None
+        assert self.services is not None
+        self.groups = GroupCoordinator(
+            settings=lambda: self.settings,
+            partitions=self.partitions,
+            images=self.images,
+            submit=self.controller.submit,
+            clock=self._ports.clock,
+            spawn=self._spawn,
+            on_bug=self._fail,
+        )
+        self.services.group_shards = self.groups.shards
+        self.groups.start()
 
     # -- reactions ---------------------------------------------------------------------------------------------------
 
@@ -364,6 +383,9 @@ class Node:
         if self.server is not None:
             await self.server.stop()
             self.server = None
+        if self.groups is not None:
+            self.groups.close()
+            self.groups = None
         try:
             await self.scope.close()
         except (WorldError, Fenced) as problem:

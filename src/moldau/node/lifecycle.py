@@ -30,7 +30,7 @@ log = logging.getLogger("moldau.node")
 
 
 class NodeFailed(MoldauError):
-    """The node stopped by itself, because it could not go on."""
+    """The node could not start, or stopped by itself because it could not go on."""
 
 
 def run(
@@ -61,7 +61,12 @@ async def serve(
     stop = asyncio.Event()
     _listen_to_signals(stop)
     node = Node(settings, ports or real_ports(settings))
-    await node.start(progress)
+    try:
+        await node.start(progress)
+    except (AddressInUse, DirectoryInUse):
+        raise
+    except MoldauError as problem:
+        raise NodeFailed(f"it could not start: {problem}") from problem
     # What lives now lives until the end: the collector need not look at it again with every full pass.
     gc.collect()
     gc.freeze()
