@@ -1,0 +1,73 @@
+"""A node as a process: what systemd and the person at the terminal see."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import moldau
+
+SERVE = """
+import sys
+from moldau.config.settings import Settings
+from moldau.node.lifecycle import run
+
+settings = Settings.from_sources(overrides={"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": sys.argv[1]})
+run(settings, ready=lambda bootstrap: print(bootstrap, flush=True))
+"""
+SOURCE = str(Path(moldau.__file__).parents[1])
+
+
+def serve(data: Path, **environment: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH", "")]))
+    return subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(data)],
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_node_asked_to_stop_leaves_the_marker_of_a_clean_stop(tmp_path: Path, sign: signal.Signals) -> None:
+    with serve(tmp_path) as process:
+        assert process.stdout is not None
+        host, _, port = process.stdout.readline().strip().rpartition(":")
+        socket.create_connection((host, int(port)), timeout=10).close()
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
+        process.send_signal(sign)
+        assert process.wait(timeout=30) == 0
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    assert not list(tmp_path.glob("metadata.db-*")), "the store was closed properly"
+
+
+def test_systemd_is_told_when_the_node_is_ready_and_when_it_stops(tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(address)
+        systemd.settimeout(30)
+        with serve(tmp_path / "data", NOTIFY_SOCKET=address) as process:
+            assert systemd.recv(100) == b"READY=1"
+            process.send_signal(signal.SIGTERM)
+            assert systemd.recv(100) == b"STOPPING=1"
+            assert process.wait(timeout=30) == 0
+
+
+def test_a_node_answers_within_a_second_of_its_start(tmp_path: Path) -> None:
+    """The best of three: the machine may be busy with other things, the node may not."""
+    took = []
+    for attempt in range(3):
+        began = time.monotonic()
+        with serve(tmp_path / str(attempt)) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            took.append(time.monotonic() - began)
+            process.send_signal(signal.SIGTERM)
+    assert min(took) < 1.0
