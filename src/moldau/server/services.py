@@ -82,6 +82,10 @@ class Services:
         """`broker.host.PartitionHost`, for moving replicas between log directories."""
         self.producer_ids: Any = producer_ids
         """`ProducerIds`."""
+        self.group_shards: Any = None
+        """`broker.shards.directory.ShardDirectory` of `__consumer_offsets`: the group coordinator."""
+        self.transaction_shards: Any = None
+        """The same of `__transaction_state`; None on a node without a transaction coordinator."""
         self.disk = disk
         self.parking = parking if parking is not None else Parking()
         """The one waiting room for requests that are answered later."""

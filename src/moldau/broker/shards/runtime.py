@@ -276,9 +276,7 @@ class ShardRuntime:
         if self.state is not ShardState.READY:
             return  # dropped, and everyone who waited was told
         log.warning("%s-%d: a decision was not appended: %s", self.partition.topic, self.partition.index, refused)
-        take_back: Callable[[Decision, Refused, Now], Decision] | None = getattr(
-            self.core, "decide_not_appended", None
-        )
+        take_back: Callable[[Decision, Refused, Now], Decision] | None = getattr(self.core, "decide_not_appended", None)
         if take_back is None:
             self._drop(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is loaded again"))
         else:
