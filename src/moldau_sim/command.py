@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
 import time
@@ -10,16 +11,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from .planted import PLANTED
 from .runner import Outcome, run_seed
 from .scenarios import SCENARIOS
 
+T = TypeVar("T")
 SHOWN_VIOLATIONS = 5
 
 
@@ -65,17 +67,28 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def outcomes(jobs: list[Job], processes: int, progress: Progress, what: str) -> Iterator[tuple[Job, Outcome]]:
     """Run jobs in processes (or here, when one is enough), with a bar."""
     bar = progress.add_task(what, total=len(jobs))
-    results: Iterable[tuple[Job, Outcome]]
     if processes <= 1 or len(jobs) < 4:
-        results = map(run_job, jobs)
-        for result in results:
-            progress.advance(bar)
-            yield result
+        forget_garbage()
+        yield from counted(map(run_job, jobs), len(jobs), progress, bar)
         return
-    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=200) as pool:
-        for result in pool.imap_unordered(run_job, jobs, chunksize=4):
-            progress.advance(bar)
-            yield result
+    with multiprocessing.get_context("spawn").Pool(processes, forget_garbage) as pool:
+        results = pool.imap_unordered(run_job, jobs, chunksize=4)
+        yield from counted(results, len(jobs), progress, bar)
+
+
+def counted(results: Iterable[T], total: int, progress: Progress, bar: TaskID) -> Iterator[T]:
+    """Advance the bar with each result; where there is no terminal to draw one, say a line at each tenth."""
+    for number, result in enumerate(results, 1):
+        progress.advance(bar)
+        if not progress.console.is_terminal and (number * 10) // total > ((number - 1) * 10) // total:
+            progress.console.print(f"{progress.tasks[bar].description}: {number} of {total}")
+        yield result
+
+
+def forget_garbage() -> None:
+    """What is loaded now stays: the collection after each seed need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def bars(console: Console) -> Progress:
@@ -125,9 +138,9 @@ def find_planted(options: argparse.Namespace, console: Console) -> int:
     status = 0
     with bars(console) as progress:
         bar = progress.add_task("planted bugs", total=len(PLANTED))
-        with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=4) as pool:
-            for name, tries, outcome, control in pool.imap_unordered(hunt, list(PLANTED)):
-                progress.advance(bar)
+        with multiprocessing.get_context("spawn").Pool(options.jobs, forget_garbage) as pool:
+            hunts = pool.imap_unordered(hunt, list(PLANTED))
+            for name, tries, outcome, control in counted(hunts, len(PLANTED), progress, bar):
                 if outcome is None or not control:
                     status = 1
                     why = "NOT FOUND" if outcome is None else "the control is red"

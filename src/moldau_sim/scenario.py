@@ -110,6 +110,9 @@ class Scenario:
             padding_bytes_max=chance.choice((0, 50, 300, 2000)),
             in_flight_max=chance.randint(1, 5),
             pause_s_max=chance.choice((0.01, 0.05, 0.1)),
+            codecs=chance.choice(((0,), (0,), (0, 1, 2, 3, 4))),
+            # acks=1 does not wait for the sync, so only what kill -9 must not take is promised.
+            acks=chance.choice((-1, -1, 1)) if self.mode == "cache" else -1,
         )
 
     # -- the course ------------------------------------------------------------------------------------------------
@@ -177,6 +180,10 @@ class Scenario:
 
     def during_round(self) -> None:
         """A hook for what should happen while a fault is on its way."""
+
+    def struck_paths(self) -> tuple[str, ...]:
+        """Parts of the paths on which I/O errors strike."""
+        return ("", ".log", ".index", "checkpoint", "/t0-0")
 
     def recovery_crashes(self) -> int:
         kinds = [kind for kind in self.enabled if kind.endswith("in recovery")]

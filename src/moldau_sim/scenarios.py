@@ -13,6 +13,7 @@ from .producer import Habits
 from .scenario import DIRECTORY, FAULTS, Scenario, TopicPlan
 from .world import DATA, World
 
+SECOND_DIRECTORY: Final = f"{DATA}/second"
 CRASHES: Final = ("kill timed", "kill at write", "kill in recovery", "clean restart")
 
 
@@ -249,6 +250,20 @@ class DiskFaults(Scenario):
     modes = ("flush", "flush", "cache")
 
 
+class TwoDisks(Scenario):
+    """Two log directories, of which one fails: the other goes on, and nothing acknowledged on either is lost."""
+
+    name = "two-disks"
+    faults = ("write error", "sync error", "rename error", "kill at write", "clean restart")
+    modes = ("flush", "cache")
+
+    def broker_settings(self) -> dict[str, str]:
+        return super().broker_settings() | {"log.dirs": f"{DIRECTORY},{SECOND_DIRECTORY}"}
+
+    def struck_paths(self) -> tuple[str, ...]:
+        return (SECOND_DIRECTORY,)
+
+
 class Damage(Scenario):
     """Indexes, snapshots and checkpoints are lost or damaged while the broker is down: they are rebuilt."""
 
@@ -288,7 +303,7 @@ async def _disk_full(run: Scenario) -> None:
 
 def _io_error(op: str, kind: str) -> Callable[[Scenario], Coroutine[Any, Any, None]]:
     async def strike(run: Scenario) -> None:
-        part = run.chance.choice(("", ".log", ".index", "checkpoint", "/t0-0"))
+        part = run.chance.choice(run.struck_paths())
         skip = int(run.chance.expovariate(1 / 20))
         run.host.drive.faults.append(Fault(op, part, kind=kind, skip=skip, times=run.chance.randint(1, 3)))
         await asyncio.sleep(run.chance.uniform(*run.round_seconds) * 2)
@@ -364,6 +379,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
         Topics,
         DiskFull,
         DiskFaults,
+        TwoDisks,
         Damage,
         Store,
         Network,
