@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -60,14 +60,12 @@ def test_systemd_is_told_when_the_node_is_ready_and_when_it_stops(tmp_path: Path
             assert process.wait(timeout=30) == 0
 
 
-def test_a_node_answers_within_a_second_of_its_start(tmp_path: Path) -> None:
-    """The best of three: the machine may be busy with other things, the node may not."""
-    took = []
-    for attempt in range(3):
-        began = time.monotonic()
-        with serve(tmp_path / str(attempt)) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            took.append(time.monotonic() - began)
-            process.send_signal(signal.SIGTERM)
-    assert min(took) < 1.0
+def test_starting_and_stopping_costs_less_than_a_second_of_processor_time(tmp_path: Path) -> None:
+    """Processor time, because the clock on the wall also counts what others do on this machine."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with serve(tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0

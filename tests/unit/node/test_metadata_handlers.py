@@ -14,11 +14,13 @@ from moldau.core.metadata.commands import (
     IncrementalAlterConfigs,
     ResourceType,
 )
+from moldau.core.metadata.features import METADATA_VERSION_4_3
 from moldau.model.errors import ErrorCode
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
 from moldau.node.compose import Node
 from moldau.server.handlers import (
     alter_replica_log_dirs,
+    api_versions,
     create_partitions,
     create_topics,
     delete_topics,
@@ -33,6 +35,7 @@ from moldau.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from moldau.wire.messages.api_versions import ApiVersionsRequest
 from moldau.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -385,3 +388,17 @@ def test_a_cordoned_directory_is_told() -> None:
         assert {result.log_dir: result.is_cordoned for result in told.results} == {"/one": False, "/two": True}
 
     on_a_machine(scenario, log_dirs="/one,/two")
+
+
+def test_api_versions_tells_which_features_are_final_and_which_could_be() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        told = await ask(api_versions, asked, node, 4)
+        final = [(row.name, row.max_version_level) for row in told.finalized_features]
+        assert final == [("metadata.version", METADATA_VERSION_4_3)]
+        possible = [(row.name, row.min_version, row.max_version) for row in told.supported_features]
+        assert possible == [("metadata.version", 7, METADATA_VERSION_4_3)]
+        assert told.finalized_features_epoch == node.images.image.offset
+
+    on_a_machine(scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from moldau.core.metadata.features import SUPPORTED_FEATURES, advertised
 from moldau.model.errors import ErrorCode
 from moldau.server.api_table import APIS
 from moldau.server.context import RequestContext
@@ -55,10 +56,11 @@ def _add_features(response: ApiVersionsResponse, context: RequestContext) -> Non
         return
     response.finalized_features_epoch = image.offset
     for name, level in sorted(image.features.items()):
-        if level > 0:
-            response.finalized_features.append(
-                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        response.finalized_features.append(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        )
+    for name, row in sorted(advertised(SUPPORTED_FEATURES).items()):
+        if row.min_level > 0 or context.api_version >= FEATURE_MINIMUM_ZERO_SINCE_VERSION:
+            response.supported_features.append(
+                SupportedFeatureKey(name=name, min_version=row.min_level, max_version=row.max_level)
             )
-        low = min(level, 1)
-        if low > 0 or context.api_version >= FEATURE_MINIMUM_ZERO_SINCE_VERSION:
-            response.supported_features.append(SupportedFeatureKey(name=name, min_version=low, max_version=level))
