@@ -136,7 +136,9 @@ class SqliteStore:
     async def campaign(self, node_id: int) -> int:
         while True:
             grown = self._grown
-            fence = await self._run(lambda: self._in_transaction(lambda db: _campaign(db, node_id, self._clock.now_ms())))
+            fence = await self._run(
+                lambda: self._in_transaction(lambda db: _campaign(db, node_id, self._clock.now_ms()))
+            )
             if fence is not None:
                 return fence
             try:
