@@ -1,7 +1,7 @@
 """Heartbeat (key 12): a member of a classic group is alive, and asks whether a rebalance is on.
 
-Non-obvious: while the coordinator loads, every heartbeat is answered with success, as in Kafka: it does not know better,
-and an error would send the member into a rebalance for nothing.
+Non-obvious: while the coordinator loads, every heartbeat is answered with success, as in Kafka. It knows no better, and
+an error would send the member into a rebalance for nothing.
 """
 
 from __future__ import annotations
