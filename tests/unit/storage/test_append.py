@@ -56,10 +56,9 @@ def test_small_batches_wait_for_the_flush_and_are_written_together(disk: RealDis
     for _ in range(5):
         append(log, batch())
     path = log.active.path(".log")
-    assert log.has_unflushed
     assert disk.size_bytes(path) == 0
     assert log.flush_set.flush_all() == []
-    assert not log.has_unflushed
+    assert log.flush_set.dirty == []
     assert disk.size_bytes(path) == log.size_bytes == 5 * len(batch())
 
 
