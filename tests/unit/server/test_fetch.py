@@ -171,6 +171,16 @@ class TestLongPoll:
         assert partition.waiters == []
         assert stage.services.parking.parked == 0
 
+    def test_a_finished_wait_keeps_no_records_until_its_deadline(self, stage: Stage) -> None:
+        stage.topic("t")
+        reader = stage.connect()
+        reader.ask(ApiKey.FETCH, 12, fetch(("t", 0, 0), max_wait_ms=1_000_000))
+        (wait,) = stage.partitions.get("t", 0).waiters
+        stage.connect().call(ApiKey.PRODUCE, 9, produce("t", batch([b"v" * 50_000])))
+        assert len(reader.replies()) == 1
+        assert wait.done
+        assert wait.work.answers == []
+
     def test_all_of_a_ticks_records_come_together(self, stage: Stage) -> None:
         stage.topic("t")
         reader, writer = stage.connect(), stage.connect()

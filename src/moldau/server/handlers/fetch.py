@@ -218,6 +218,7 @@ class FetchWait(Parked):
         for partition in self.watched:
             partition.unwatch(self)
         self.watched.clear()
+        self.work.answers = []  # the room remembers this waiter until its deadline; the views must not stay with it
 
     def _may_be_enough(self) -> bool:
         """Spare the read while what was appended since cannot add up to `min_bytes`."""
