@@ -43,6 +43,7 @@ HOT_MODULES: list[str] = [
     "storage/directory.py",
     "storage/flush_set.py",
     "storage/indexes.py",
+    "storage/log_aborted.py",
     "storage/log_read.py",
     "storage/log_state.py",
     "storage/log_time.py",
