@@ -167,6 +167,7 @@ class LiveGroup:
         "static_members",
         "subscribed",
         "support",
+        "unstored",
     )
 
     def __init__(self, group_id: str, state_timestamp_ms: int) -> None:
@@ -194,6 +195,8 @@ class LiveGroup:
         """Somebody arrived during the present initial delay."""
         self.initial_delay: tuple[int, int] | None = None
         """(present delay, what may still be added) in milliseconds, while an initial rebalance waits."""
+        self.unstored = False
+        """The log did not take its present generation. It must be remembered here, lest its number be used again."""
 
     @classmethod
     def from_stored(cls, group_id: str, metadata: GroupMetadata) -> LiveGroup:
@@ -253,7 +256,7 @@ class LiveGroup:
     @property
     def is_at_rest(self) -> bool:
         """Nothing about it is worth remembering that is not in the log."""
-        return self.state is ClassicState.EMPTY and not self.pending_joins
+        return self.state is ClassicState.EMPTY and not self.pending_joins and not self.unstored
 
     @property
     def rebalance_timeout_ms(self) -> int:

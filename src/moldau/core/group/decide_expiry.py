@@ -92,5 +92,6 @@ def _delete_if_empty(turn: Turn, group: Group, live: LiveGroup | None) -> None:
     if group.consumer is not None:
         if group.consumer.is_empty:
             turn.records.extend(group.consumer.tombstones())
-    elif live is not None and live.is_at_rest:
+    elif live is not None and live.state is ClassicState.EMPTY and not live.pending_joins:
+        turn.soft.classic.pop(group.group_id, None)
         turn.records.append(GroupStored(group.group_id, None))

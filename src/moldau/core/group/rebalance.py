@@ -130,6 +130,7 @@ def _become_empty(turn: Turn, group: LiveGroup) -> None:
     group.leader = None
     group.subscribed = group.compute_subscribed()
     group.transition(ClassicState.EMPTY, turn.now.wall_ms)
+    group.unstored = False
     turn.records.append(GroupStored(group.group_id, group.stored()))
     rest_if_possible(turn, group)
 
@@ -178,6 +179,7 @@ def share_out(turn: Turn, group: LiveGroup, assignments: Mapping[str, bytes]) ->
     group stable. Members the leader forgot get nothing."""
     _answer_syncs(turn, group, ErrorCode.NONE, assignments)
     group.transition(ClassicState.STABLE, turn.now.wall_ms)
+    group.unstored = False
     turn.records.append(GroupStored(group.group_id, group.stored()))
 
 

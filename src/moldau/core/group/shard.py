@@ -19,7 +19,7 @@ from typing import Any, Final
 from moldau.core.coordination import Decision, Now
 from moldau.core.group import apply as writer
 from moldau.core.group import rebalance
-from moldau.core.group.classic import ClassicState, LiveGroup
+from moldau.core.group.classic import EMPTY_ASSIGNMENT, ClassicState, LiveGroup
 from moldau.core.group.commands import (
     DeleteGroups,
     DescribeGroups,
@@ -44,7 +44,7 @@ from moldau.core.group.decide_offsets import (
     decide_topics_deleted,
     decide_txn_commit,
 )
-from moldau.core.group.records import GroupStored, OffsetCommitted
+from moldau.core.group.records import GroupMetadata, GroupStored, OffsetCommitted
 from moldau.core.group.replies import JoinReply, SyncReply
 from moldau.core.group.settings import GroupSettings
 from moldau.core.group.soft import Soft, Timer, TimerKind
@@ -160,21 +160,26 @@ class GroupShard:
         for ticket, _ in decision.completions:
             turn.complete(ticket, refused)
         for record in decision.records:
-            if isinstance(record, GroupStored):
-                self._take_back(turn, record.group_id, refused)
+            if isinstance(record, GroupStored) and record.value is not None:
+                self._take_back(turn, record.group_id, record.value, refused)
         return turn.decision(refused)
 
-    def _take_back(self, turn: Turn, group_id: str, refused: Refused) -> None:
+    def _take_back(self, turn: Turn, group_id: str, unstored: GroupMetadata, refused: Refused) -> None:
         live = self.soft.classic.get(group_id)
         stored = self.state.groups.get(group_id)
-        if live is not None and live.state is ClassicState.STABLE:
+        if stored is None:
+            if live is not None:
+                self._dismiss(turn, live, refused.code)
+            return
+        if live is None:  # it had just emptied, and gone to rest
+            live = turn.at_rest(stored)
+            live.generation = unstored.generation
+            self._wake(turn, live)
+        live.unstored = True
+        if live.state is ClassicState.STABLE:
             for member in live.members.values():
-                member.assignment = b""
+                member.assignment = EMPTY_ASSIGNMENT
             rebalance.open_door(turn, live)
-        elif live is not None and stored is None:
-            self._dismiss(turn, live, refused.code)
-        elif live is None and stored is not None and stored.metadata is not None and stored.metadata.members:
-            self._wake(turn, LiveGroup.from_stored(group_id, stored.metadata))
 
     def _dismiss(self, turn: Turn, live: LiveGroup, error: ErrorCode) -> None:
         for member in live.members.values():

@@ -202,6 +202,7 @@ def test_members_are_watched_again_if_their_leaving_could_not_be_stored() -> Non
     (member,) = stage.stable(1)
     stage.fails = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert stage.leave(member).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert stage.heartbeat(member, 1) is ErrorCode.NONE
+    assert stage.heartbeat(member, 1) is ErrorCode.ILLEGAL_GENERATION
     stage.advance(SESSION_MS)
     assert stage.state() == "Empty"
+    assert stage.log[-1][2].value.generation == 3
