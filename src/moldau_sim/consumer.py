@@ -70,9 +70,14 @@ class Consumer(Admin):
         start = await self.offset(self.tp, EARLIEST)
         asked = any(delete.tp == self.tp and delete.offset > position for delete in history.deletes)
         if position >= start and not asked and not history.partitions[self.tp].lossy:
-            self.world.history.problem("out-of-range", f"{self.tp}: {position} refused, log starts at {start}")
+            self._wrong("out-of-range", f"{self.tp}: {position} refused, log starts at {start}")
         self.session += 1
         self.position = start
+
+    def _wrong(self, kind: str, detail: str) -> None:
+        """Report, unless the partition's data rotted: then finding out is what a checksum is for."""
+        if not self.world.history.partitions[self.tp].rotten:
+            self.world.history.problem(kind, detail)
 
     async def fetch(self, position: int, *, max_wait_ms: int, max_bytes: int | None = None) -> Any:
         """One fetch; the partition's part of the answer, or None when the answer as a whole failed."""
@@ -109,11 +114,11 @@ class Consumer(Admin):
         next_position = position
         for at, header in self._batches(data):
             if not batch_crc_ok(data[at : at + header.size_bytes], header):
-                self.world.history.problem("corrupt-served", f"{self.tp}@{header.base_offset} fails its checksum")
+                self._wrong("corrupt-served", f"{self.tp}@{header.base_offset} fails its checksum")
                 continue
             if header.last_offset >= row.high_watermark:
                 detail = f"{self.tp}@{header.base_offset}..{header.last_offset}, high watermark {row.high_watermark}"
-                self.world.history.problem("served-beyond-hw", detail)
+                self._wrong("served-beyond-hw", detail)
             if not header.is_control:
                 for record in read_batch(data, at, header):
                     if record.offset >= position:
@@ -128,10 +133,10 @@ class Consumer(Admin):
                 yield position, header
                 end = position + header.size_bytes
         except CorruptBatch as problem:
-            self.world.history.problem("corrupt-served", f"{self.tp}: {problem}")
+            self._wrong("corrupt-served", f"{self.tp}: {problem}")
             return
         if end != len(data):
-            self.world.history.problem("partial-batch-served", f"{self.tp}: {len(data) - end} bytes left over")
+            self._wrong("partial-batch-served", f"{self.tp}: {len(data) - end} bytes left over")
 
     async def dump(self, *, within_s: float = 60) -> Dump:
         """Read everything there is, from the start offset to the high watermark."""

@@ -117,6 +117,8 @@ class Partition:
     tombstones_go: bool = False
     lossy: bool = False
     """True in page-cache mode once power was lost: acknowledged records may be gone, the rest still holds."""
+    rotten: bool = False
+    """True once a bit of its data flipped on the platter: only the other partitions' promises hold."""
 
 
 @dataclass(slots=True)
@@ -160,6 +162,14 @@ class History:
 
     def problem(self, kind: str, detail: str) -> None:
         self.problems.append((kind, f"at {self.now():.6f} s: {detail}"))
+
+    def set_rotten_aside(self) -> None:
+        """Leave out of the judgement what happened to partitions whose data rotted."""
+        rotten = {tp for tp, promise in self.partitions.items() if promise.rotten}
+        self.sends = [send for send in self.sends if send.tp not in rotten]
+        self.polls = [poll for poll in self.polls if poll.tp not in rotten]
+        self.marks = [marks for marks in self.marks if marks.tp not in rotten]
+        self.dumps = {tp: dump for tp, dump in self.dumps.items() if tp not in rotten}
 
     def acked(self) -> int:
         return sum(send.outcome == "ok" for send in self.sends)

@@ -197,7 +197,8 @@ class PartitionProducer(Admin):
     async def _forgotten(self, batch: Batch, error: ErrorCode) -> None:
         """The broker does not know the sequence before the oldest unanswered batch: it lost acknowledged state.
         Legal only in page-cache mode after a power loss; then begin anew and leave the rest in doubt."""
-        if not self.world.history.partitions[self.tp].lossy:
+        promise = self.world.history.partitions[self.tp]
+        if not promise.lossy and not promise.rotten:
             detail = f"{self.session} {self.tp} seq {batch.base_sequence}: {error.name}"
             self.world.history.problem("producer-state-lost", detail)
         await self._begin_session()

@@ -80,6 +80,7 @@ def _run(seed: int, kind: type[Scenario], keep_trace: bool) -> Outcome:
 
 def _judge(world: World, outcome: Outcome) -> None:
     history = world.history
+    history.set_rotten_aside()
     outcome.violations += check_history(history) if not outcome.violations else []
     for context in world.loop.failures:
         error = context.get("exception")

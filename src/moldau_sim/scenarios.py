@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -272,6 +273,34 @@ class Damage(Scenario):
     rounds = (2, 4)
 
 
+class Rot(Scenario):
+    """A bit of a sealed segment flips: the broker lives, and every other partition keeps all its promises."""
+
+    name = "rot"
+    faults = ("bit rot", "kill timed", "clean restart")
+    rounds = (2, 4)
+
+    def plan_topics(self) -> list[TopicPlan]:
+        plans = []
+        for name in ("t0", "rotting"):
+            configs = self.topic_configs()
+            configs["internal.segment.bytes"] = str(self.chance.choice((400, 1500)))
+            plans.append(TopicPlan(name, self.chance.randint(1, 2), configs, Partition(""), self.habits()))
+        return plans
+
+    def is_readable(self, tp: str) -> bool:
+        return not self.world.history.partitions[tp].rotten
+
+    async def wait_for(self, what: str, tasks: list[asyncio.Task[None]]) -> None:
+        """Nothing is expected of the clients of a rotten partition."""
+        promises = self.world.history.partitions
+        lost = [task for client, task in self.tasks if promises[client.tp].rotten]
+        for task in lost:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await super().wait_for(what, [task for task in tasks if task not in lost])
+
+
 class Store(Scenario):
     """The metadata store is slow, fails, or fails after having done it."""
 
@@ -355,8 +384,24 @@ async def _damage(run: Scenario) -> None:
             drive.flip_bit(path, chance.randrange(len(node.cache)), chance.randrange(8))
 
 
+async def _bit_rot(run: Scenario) -> None:
+    await asyncio.sleep(run.chance.uniform(*run.round_seconds))
+    drive, chance = run.host.drive, run.chance
+    logs = [
+        path for path, node in drive.files(DIRECTORY) if "/rotting-" in path and path.endswith(".log") and node.cache
+    ]
+    sealed = [
+        path for path, following in itertools.pairwise(logs) if path.rpartition("/")[0] == following.rpartition("/")[0]
+    ]
+    if sealed:
+        path = chance.choice(sealed)
+        run.world.history.partitions[path.split("/")[-2]].rotten = True
+        drive.flip_bit(path, chance.randrange(len(drive.file(path).cache)), chance.randrange(8))
+
+
 FAULTS.update(
     {
+        "bit rot": _bit_rot,
         "disk full": _disk_full,
         "write error": _io_error("write", "eio"),
         "sync error": _io_error("sync", "sync"),
@@ -381,6 +426,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
         DiskFaults,
         TwoDisks,
         Damage,
+        Rot,
         Store,
         Network,
     )

@@ -49,6 +49,7 @@ class Cleaner:
         self._on_cleaned = on_cleaned
         self._cleaned: dict[str, dict[TopicPartition, int]] = {}
         self._under_way: set[TopicPartition] = set()
+        self._told: dict[TopicPartition, str] = {}
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -80,6 +81,9 @@ class Cleaner:
                 deleted += log.delete_old_segments(now_ms)
             except DiskFailed as error:
                 log.home.fail(str(error))
+            except CorruptBatch as error:
+                # A damaged segment keeps its log from being trimmed, not the broker from running.
+                self._tell_once(tp, str(error))
             log.producers.expire(now_ms, log.producer_expiration_ms)
             await asyncio.sleep(0)
         return deleted
@@ -108,8 +112,14 @@ class Cleaner:
         bound = log.first_unstable_offset()
         if log.high_watermark >= 0:
             bound = int(log.high_watermark) if bound is None else min(bound, int(log.high_watermark))
+        try:
+            facts = [facts_of(segment) for segment in log.segments]
+        except CorruptBatch as error:
+            self.uncleanable[tp] = str(error)
+            self._tell_once(tp, str(error))
+            return None
         return plan_clean(
-            [facts_of(segment) for segment in log.segments],
+            facts,
             settings=log.settings,
             now_ms=self.log_dirs.clock.now_ms(),
             cleaned_offset=self._cleaned_in(log.home).get(tp),
@@ -132,14 +142,19 @@ class Cleaner:
             return None
         except (CorruptBatch, UnsupportedCodec) as error:
             self.uncleanable[tp] = str(error)
-            if self._on_problem is not None:
-                self._on_problem(tp, str(error))
+            self._tell_once(tp, str(error))
             return cleaning.report
         finally:
             self._under_way.discard(tp)
         if self._on_cleaned is not None:
             self._on_cleaned(tp, report)
         return report
+
+    def _tell_once(self, tp: TopicPartition, problem: str) -> None:
+        if self._told.get(tp) != problem:
+            self._told[tp] = problem
+            if self._on_problem is not None:
+                self._on_problem(tp, problem)
 
     def _cleaned_in(self, home: LogDirectory) -> dict[TopicPartition, int]:
         known = self._cleaned.get(home.path)

@@ -16,6 +16,7 @@ from mypy_extensions import i64
 
 from moldau.core.log.epochs import EpochHistory
 from moldau.core.log.index import AbortedTxn
+from moldau.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot
 from moldau.core.log.producers import ProducerTable
 from moldau.model.failures import CorruptBatch
 from moldau.records.batch import BatchHeader
@@ -135,6 +136,7 @@ def recover(
         if problem is None and following >= 0:
             segment.drop_indexes()
             # As at a roll: the records before may be deleted, and what they say of their producers with them.
+            recall_batches(log, table, following)
             table.end_offset = following
             log.write_producer_snapshot(following)
         if problem is not None:
@@ -149,6 +151,21 @@ def recover(
     remove_snapshots_above(log, log.end_offset)
     table.end_offset = log.end_offset
     table.advance_high_watermark(log.end_offset)
+
+
+def recall_batches(log: LogState, table: ProducerTable, offset: i64) -> None:
+    """Compaction empties batches that a producer may still send again; an earlier snapshot remembers them. It is
+    believed about producers whose newest batch is the one found in the log."""
+    try:
+        states = decode_snapshot(log.disk.read(log.snapshot_path(offset)))
+    except (FileNotFoundError, CorruptSnapshot):
+        return
+    for state in states:
+        known = table.producers.get(state.producer_id)
+        if known is None or known.epoch != state.epoch or len(known.batches) >= len(state.batches):
+            continue
+        if known.last_sequence == state.last_sequence and known.last_data_offset == state.last_data_offset:
+            known.batches = state.batches
 
 
 def drop_after(log: LogState, number: i64, report: LoadReport) -> None:

@@ -265,15 +265,24 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Make both indexes again from the batch headers, up to where they can be read."""
         end: i64 = self.size_bytes
+        next_offset: i64 = self.next_offset
         scanner = BatchScanner(self.file(), 0, end, window_bytes=SCAN_WINDOW_BYTES)
         self.begin_rebuild()
         while True:
             header = scanner.next()
-            if header is None:
+            if header is None or self.is_misplaced(header, next_offset):
                 break
             self.note_batch(header)
         self.size_bytes = end
+        if self.sealed:
+            self.next_offset = next_offset
         self.finish_rebuild()
+
+    def is_misplaced(self, header: BatchHeader, next_offset: i64) -> bool:
+        """Offsets lie outside the checksum: a rotten bit may have moved a batch out of its segment."""
+        if header.base_offset < self.base_offset or header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        return self.sealed and header.last_offset >= next_offset
 
     def begin_rebuild(self) -> None:
         self.offsets = OffsetIndex()
