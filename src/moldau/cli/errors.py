@@ -68,6 +68,16 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "the input cannot be read",
         "A line, file, format string or option value does not have the form that this command reads.",
     ),
+    "MD-2007": Explanation(
+        "unknown group",
+        "The cluster has no group of this name. A group exists from its first member or commit until its offsets expire"
+        " (offsets.retention.minutes). `moldau group list` shows what there is.",
+    ),
+    "MD-2008": Explanation(
+        "the group has members",
+        "Offsets of a group can be moved, and the group can be deleted, only while nobody reads with it: its members"
+        " would overwrite the change with their next commit. Stop them first.",
+    ),
     "MD-3001": Explanation(
         "an optional part is not installed",
         "Some features need packages that the bare broker does without. The message names the command that adds them.",
