@@ -10,8 +10,6 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 from bench.peers.base import Peer
 
-# Deleted files must go at once, or the disk fills with what earlier rounds wrote.
-TOPIC_CONFIG = {"file.delete.delay.ms": "0"}
 READY_SECONDS_MAX = 60.0
 _numbers = itertools.count(1)
 
@@ -20,7 +18,7 @@ def create(peer: Peer, prefix: str, partitions: int) -> str:
     """A new topic with a name no round has used before, once its leaders serve it."""
     topic = f"{prefix}-{next(_numbers):04d}"
     admin = _admin(peer)
-    wanted = NewTopic(topic, partitions, 1, config=TOPIC_CONFIG)
+    wanted = NewTopic(topic, partitions, 1)
     admin.create_topics([wanted], operation_timeout=60)[topic].result(120)
     deadline = time.monotonic() + READY_SECONDS_MAX
     while not _is_served(admin, topic, partitions):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.peers.base import Peer
+from bench.peers.kafka import BENCH_SETTINGS
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 HOT_MODULE = "moldau.records.batch"
@@ -53,5 +54,6 @@ class Moldau(Peer):
         return (
             *(interpreter(), "-m", "moldau", "up"),
             *("--data-dir", str(self.data_dir), "--listen", f"127.0.0.1:{self.port}"),
+            *(part for key, value in BENCH_SETTINGS.items() for part in ("--set", f"{key}={value}")),
             *self.arguments,
         )
