@@ -140,11 +140,12 @@ class Partition:
             self._advance()
         return outcome
 
-    def append_own(self, records: bytes, now_ms: i64) -> AppendOutcome:
-        """Append what the broker itself writes: coordinators' records, transaction markers."""
+    def append_own(self, records: bytes, now_ms: i64, transaction_version: i64 = 0) -> AppendOutcome:
+        """Append what the broker itself writes: coordinators' records, and transaction markers, which are judged by
+        the version of the transaction they end."""
         if self.leadership is None or self.offline:
             return refused(_STORAGE_ERROR if self.offline else _NOT_LEADER, "this node does not lead the partition")
-        outcome = self.log.append_as_leader(records, self.leader_epoch, now_ms, False)
+        outcome = self.log.append_as_leader(records, self.leader_epoch, now_ms, False, transaction_version)
         if outcome.error == 0:
             self.appends += 1
             self.appended_bytes += len(records)

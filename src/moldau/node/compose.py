@@ -18,6 +18,7 @@ from moldau.broker.internal_topics import internal_topic_settings
 from moldau.broker.partitions import PartitionTable
 from moldau.broker.producer_ids import ProducerIds
 from moldau.broker.shards.groups import GroupCoordinator
+from moldau.broker.transactions.coordinator import TransactionCoordinator
 from moldau.config.live import LiveSettings
 from moldau.config.settings import Settings
 from moldau.config.validation import SettingsJudge
@@ -88,6 +89,7 @@ class Node:
         self.server: Server | None = None
         self.cleaner: Cleaner | None = None
         self.groups: GroupCoordinator | None = None
+        self.transactions: TransactionCoordinator | None = None
         self.listeners = listeners_of(settings)
 
     @property
@@ -292,7 +294,21 @@ class Node:
             on_bug=self._fail,
         )
         self.services.group_shards = self.groups.shards
+        self.transactions = TransactionCoordinator(
+            settings=lambda: self.settings,
+            partitions=self.partitions,
+            images=self.images,
+            submit=self.controller.submit,
+            next_producer_id=self.services.producer_ids.next_producer_id,
+            group_shards=lambda: None if self.groups is None else self.groups.shards,
+            clock=self._ports.clock,
+            spawn=self._spawn,
+            on_bug=self._fail,
+        )
+        self.services.transactions = self.transactions
+        self.services.transaction_shards = self.transactions.shards
         self.groups.start()
+        self.transactions.start()
 
     # -- reactions ---------------------------------------------------------------------------------------------------
 
@@ -383,6 +399,9 @@ class Node:
         if self.server is not None:
             await self.server.stop()
             self.server = None
+        if self.transactions is not None:
+            self.transactions.close()
+            self.transactions = None
         if self.groups is not None:
             self.groups.close()
             self.groups = None

@@ -86,6 +86,8 @@ class Services:
         """`broker.shards.directory.ShardDirectory` of `__consumer_offsets`: the group coordinator."""
         self.transaction_shards: Any = None
         """The same of `__transaction_state`; None on a node without a transaction coordinator."""
+        self.transactions: Any = None
+        """`broker.transactions.coordinator.TransactionCoordinator`."""
         self.disk = disk
         self.parking = parking if parking is not None else Parking()
         """The one waiting room for requests that are answered later."""

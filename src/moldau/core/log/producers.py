@@ -269,6 +269,11 @@ class ProducerTable:
             break
         return CompletedTxn(header.producer_id, first_offset, header.base_offset, aborted, last_stable)
 
+    def has_open_transaction(self, producer_id: i64, producer_epoch: i64) -> bool:
+        """Whether this very producer has written here since its last marker: then its partition was verified."""
+        state = self.producers.get(producer_id)
+        return state is not None and state.txn_first_offset != NO_OFFSET and state.epoch == producer_epoch
+
     def first_unstable_offset(self) -> i64:
         """First offset of a transaction that is undecided, or decided but not yet replicated; -1 when there is none.
 

@@ -1,23 +1,38 @@
-"""InitProducerId (key 22): a fresh producer id for an idempotent producer.
+"""InitProducerId (key 22): who a producer is - a fresh producer id, or with a transactional id the one that belongs to
+it, in an epoch that fences everyone before.
 
-A transactional id belongs to a transaction coordinator; a node without one says that none is available, which makes
-clients ask again later.
+Version 3 lets a producer say who it believes to be and go on as itself (KIP-360); version 4 knows PRODUCER_FENCED.
 """
 
 from __future__ import annotations
 
-from moldau.model.errors import ErrorCode
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from moldau.core.transaction.commands import InitProducerId
+from moldau.core.transaction.records import NO_EPOCH
+from moldau.model.errors import ErrorCode, Refused
 from moldau.model.failures import WorldError
+from moldau.model.ids import NO_PRODUCER_ID
 from moldau.server.context import RequestContext
+from moldau.server.handlers.shard_answers import ask_later
+from moldau.server.handlers.transaction_errors import fenced_for
+from moldau.server.parking import Parked
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+FENCED_SINCE_VERSION: Final = 4
 
-async def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+
+def handle(
+    request: InitProducerIdRequest, context: RequestContext
+) -> InitProducerIdResponse | Parked | Coroutine[Any, Any, InitProducerIdResponse]:
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
+        return refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return await idempotent(context)
+        return idempotent(context)
     if not request.transactional_id:
         return refused(ErrorCode.INVALID_REQUEST)
-    return await transactional(request, context)
+    return transactional(request, request.transactional_id, context)
 
 
 async def idempotent(context: RequestContext) -> InitProducerIdResponse:
@@ -29,8 +44,23 @@ async def idempotent(context: RequestContext) -> InitProducerIdResponse:
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-async def transactional(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-    return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+def transactional(
+    request: InitProducerIdRequest, transactional_id: str, context: RequestContext
+) -> InitProducerIdResponse | Parked:
+    transactions = context.services.transactions
+    if transactions is None:
+        return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    command = InitProducerId(
+        transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+    )
+    version = int(context.api_version)
+
+    def respond(reply: Any) -> InitProducerIdResponse:
+        if isinstance(reply, Refused):
+            return refused(fenced_for(reply.code, version, known_since=FENCED_SINCE_VERSION))
+        return InitProducerIdResponse(producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+
+    return ask_later(lambda deliver: transactions.ask(command, deliver), respond)
 
 
 def refused(code: ErrorCode) -> InitProducerIdResponse:

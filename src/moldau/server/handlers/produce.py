@@ -2,21 +2,28 @@
 
 Compiled. One batch per partition (magic 2 only). With acks=-1 the answer waits for the high watermark; on a node that
 is the whole ISR and does not flush before acknowledging, the watermark moves with the append, and nothing waits.
+
+The first batch of a transaction on a partition is appended only when the transaction's coordinator has said that it
+belongs there (KIP-890); those that follow are known by the transaction they find open. The coordinator's word may come
+at once or later, so such a batch waits outside the log, in `TransactionalProduce`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i16, i64
 
 from moldau.broker.partition import Partition
 from moldau.broker.partitions import HostedTopic
 from moldau.model.errors import ErrorCode
-from moldau.model.ids import INTERNAL_TOPICS
+from moldau.model.ids import INTERNAL_TOPICS, TopicPartition
 from moldau.records.batch import HEADER_BYTES
 from moldau.server import lookup
 from moldau.server.context import RequestContext
+from moldau.server.handlers import transaction_errors
 from moldau.server.parking import Parked
 from moldau.server.replies import NO_REPLY, Drop
 from moldau.storage.outcome import AppendOutcome, refused
@@ -43,14 +50,24 @@ ZSTD: Final = 4
 ZSTD_SINCE_VERSION: Final = 7
 TOPIC_IDS_SINCE_VERSION: Final = 13
 LEADER_HINTS_SINCE_VERSION: Final = 10
+IMPLICIT_PARTITIONS_SINCE_VERSION: Final = 12
+"""Transactions v2: writing to a partition makes it part of the transaction."""
+PRODUCER_ID_AT: Final = 43
+PRODUCER_EPOCH_AT: Final = 51
+BASE_SEQUENCE_AT: Final = 53
 
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _TIMED_OUT: Final = int(ErrorCode.REQUEST_TIMED_OUT)
 _INVALID_RECORD: Final = int(ErrorCode.INVALID_RECORD)
 _INVALID_TOPIC: Final = int(ErrorCode.INVALID_TOPIC_EXCEPTION)
-_INVALID_TXN_STATE: Final = int(ErrorCode.INVALID_TXN_STATE)
+_NO_TRANSACTIONAL_ID: Final = int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+_OUT_OF_ORDER: Final = int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+_NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 _UNSUPPORTED_CODEC: Final = int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 _NOT_ENOUGH_AFTER_APPEND: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+_UNVERIFIED: Final = refused(int(ErrorCode.INVALID_TXN_STATE), "")
+"""Not an answer: the batch has to be verified first."""
 
 
 class Awaited:
@@ -90,6 +107,11 @@ class ProduceWait(Parked):
             one.partition.watch(self)
 
     def wake(self) -> None:
+        self._settle()
+        if not self.awaited:
+            self.complete(self.response)
+
+    def _settle(self) -> None:
         left: list[Awaited] = []
         for one in self.awaited:
             if one.settled():
@@ -97,17 +119,85 @@ class ProduceWait(Parked):
             else:
                 left.append(one)
         self.awaited = left
-        if not left:
-            self.complete(self.response)
 
     def on_deadline(self) -> None:
+        self._fail_awaited()
+        self.complete(self.response)
+
+    def _fail_awaited(self) -> None:
         for one in self.awaited:
             _fail(one.answer, _TIMED_OUT, "the records were written but not committed in time")
-        self.complete(self.response)
 
     def release(self) -> None:
         for one in self.awaited:
             one.partition.unwatch(self)
+
+
+class Unverified:
+    """The first batch of a transaction on its partition."""
+
+    def __init__(
+        self, topic: TopicProduceData, partition: Partition, records: bytes, answer: PartitionProduceResponse
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.records = records
+        """A copy: the request's buffer is used again before the verdict may be there."""
+        self.answer = answer
+        self.key = TopicPartition(partition.topic, int(partition.index))
+        self.producer_id: i64 = read_i64_be(records, PRODUCER_ID_AT)
+        self.producer_epoch: i64 = i64(read_i16_be(records, PRODUCER_EPOCH_AT))
+        self.base_sequence: i64 = i64(read_i32_be(records, BASE_SEQUENCE_AT))
+
+
+class TransactionalProduce(ProduceWait):
+    """A produce with unverified batches: appended with the verdict, then answered like any other."""
+
+    def __init__(
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        awaited: list[Awaited],
+        unverified: list[Unverified],
+        response: ProduceResponse,
+    ) -> None:
+        super().__init__(context.services.parking.now_ms() + i64(request.timeout_ms), awaited, response)
+        self.context = context
+        self.acks: i64 = i64(request.acks)
+        self.unverified = unverified
+
+    def verified(self, verdicts: Mapping[TopicPartition, ErrorCode]) -> None:
+        """Append what belongs to the transaction. Nothing, once the request was answered or its client is gone: the
+        transaction may be over by now, and the client sends again what it was not told about."""
+        unverified = self.unverified
+        self.unverified = []
+        if self.done:
+            return
+        for one in unverified:
+            code = verdicts[one.key]
+            if code is ErrorCode.NONE:
+                outcome = _append_verified(one, self.acks, self.context)
+            else:
+                passed_on = transaction_errors.of_produce(code, int(self.context.api_version))
+                outcome = refused(int(passed_on), f"the partition is not part of an open transaction: {code.name}")
+            _fill(one.answer, outcome)
+            if outcome.error != 0:
+                _explain(one.answer, outcome, one.topic, one.partition, self.context)
+            elif self.acks == -1 and outcome.last_offset >= one.partition.high_watermark:
+                self.awaited.append(Awaited(one.partition, outcome.last_offset + 1, one.answer))
+                one.partition.watch(self)
+        self.wake()
+
+    def wake(self) -> None:
+        self._settle()
+        if not self.awaited and not self.unverified:
+            self.complete(_finish(self.response, self.acks))
+
+    def on_deadline(self) -> None:
+        for one in self.unverified:
+            _fail(one.answer, _NOT_ENOUGH_REPLICAS, "the transaction's coordinator did not answer in time")
+        self._fail_awaited()
+        self.complete(_finish(self.response, self.acks))
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> Any:
@@ -116,6 +206,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
         return _finish(refuse(request, context, ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; use 0, 1 or -1"), acks)
     response = ProduceResponse()
     awaited: list[Awaited] | None = None
+    unverified: list[Unverified] | None = None
     table = context.services.partitions
     by_id: bool = context.api_version >= TOPIC_IDS_SINCE_VERSION
     for topic in request.topic_data:
@@ -124,7 +215,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
         response.responses.append(topic_answer)
         for data in topic.partition_data:
             partition = None if hosted is None else hosted.get(i64(data.index))
-            outcome = _append(topic, data, hosted, partition, acks, context)
+            outcome = _append(request, topic, data, hosted, partition, acks, context)
             answer = PartitionProduceResponse(
                 index=data.index,
                 error_code=outcome.error,
@@ -134,11 +225,18 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
             )
             topic_answer.partition_responses.append(answer)
             if outcome.error != 0:
-                _explain(answer, outcome, topic, partition, context)
+                if outcome is _UNVERIFIED and partition is not None and data.records is not None:
+                    if unverified is None:
+                        unverified = []
+                    unverified.append(Unverified(topic, partition, bytes(data.records), answer))
+                else:
+                    _explain(answer, outcome, topic, partition, context)
             elif acks == -1 and partition is not None and outcome.last_offset >= partition.high_watermark:
                 if awaited is None:
                     awaited = []
                 awaited.append(Awaited(partition, outcome.last_offset + 1, answer))
+    if unverified is not None:
+        return _verify(request, context, awaited if awaited is not None else [], unverified, response)
     if awaited is not None:
         parking = context.services.parking
         wait = ProduceWait(parking.now_ms() + i64(request.timeout_ms), awaited, response)
@@ -166,13 +264,68 @@ def encode(response: Any, writer: Writer, version: i64) -> None:
     encode_produce_response(message, writer, version)
 
 
-def transaction_problem(partition: Partition) -> i64:
-    """Whether a transactional batch may be appended. The coordinator that verifies a partition's membership in a
-    transaction (KIP-890) is not part of the node yet, so no partition is ever verified."""
-    return _INVALID_TXN_STATE
+def _verify(
+    request: ProduceRequest,
+    context: RequestContext,
+    awaited: list[Awaited],
+    unverified: list[Unverified],
+    response: ProduceResponse,
+) -> Any:
+    """Ask the coordinator; append and answer now if it answers now."""
+    first = unverified[0]
+    wait = TransactionalProduce(request, context, awaited, unverified, response)
+    transactions = context.services.transactions
+    problem = ErrorCode.NONE if transactions is not None else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for one in unverified:
+        if one.producer_id != first.producer_id or one.producer_epoch != first.producer_epoch:
+            problem = ErrorCode.INVALID_PRODUCER_ID_MAPPING  # one request, one producer
+    if problem is not ErrorCode.NONE:
+        wait.verified({one.key: problem for one in unverified})
+    else:
+        for one in unverified:
+            transactions.verifier.first_attempt(
+                one.key, int(one.producer_id), int(one.producer_epoch), int(one.base_sequence)
+            )
+        transactions.verifier.ask(
+            request.transactional_id,
+            int(first.producer_id),
+            int(first.producer_epoch),
+            frozenset([one.key for one in unverified]),
+            wait.verified,
+            add=context.api_version >= IMPLICIT_PARTITIONS_SINCE_VERSION,
+        )
+    if not wait.done and not context.services.parking.park(wait):
+        wait.on_deadline()
+    return wait.early if wait.done else wait
+
+
+def _append_verified(one: Unverified, acks: i64, context: RequestContext) -> AppendOutcome:
+    """The partition may know nothing of the producer and would take any sequence for a beginning, so the beginning is
+    watched over here: nothing is appended before an earlier batch that is still on its way (KIP-890)."""
+    partition = one.partition
+    verifier = context.services.transactions.verifier
+    lowest = verifier.first_attempt(one.key, int(one.producer_id), int(one.producer_epoch), int(one.base_sequence))
+    unknown: bool = one.producer_id not in partition.log.producers.producers
+    too_early: bool = unknown and context.api_version >= IMPLICIT_PARTITIONS_SINCE_VERSION and one.base_sequence != 0
+    if too_early or one.base_sequence > lowest:
+        return refused(_OUT_OF_ORDER, f"sequence {one.base_sequence} comes before the first one of its producer")
+    context.peer.touched.append(partition.log)
+    outcome = partition.append(one.records, acks, context.services.clock.now_ms())
+    if outcome.error == 0:
+        verifier.appended(one.key, int(one.producer_id))
+    return outcome
+
+
+def _is_verified(records: bytes | memoryview, partition: Partition) -> bool:
+    """The batch continues what its producer has begun here."""
+    head = bytes(records[:HEADER_BYTES])
+    return partition.log.producers.has_open_transaction(
+        read_i64_be(head, PRODUCER_ID_AT), i64(read_i16_be(head, PRODUCER_EPOCH_AT))
+    )
 
 
 def _append(
+    request: ProduceRequest,
     topic: TopicProduceData,
     data: PartitionProduceData,
     hosted: HostedTopic | None,
@@ -189,9 +342,11 @@ def _append(
         return refused(_INVALID_RECORD, "a produce request must carry one record batch per partition")
     attributes: i64 = records[ATTRIBUTES_LOW_BYTE]
     if attributes & TRANSACTIONAL != 0:
-        problem = transaction_problem(partition)
-        if problem != 0:
-            return refused(problem, "the partition is not part of an ongoing transaction of this producer")
+        if request.transactional_id is None:
+            return refused(_NO_TRANSACTIONAL_ID, "transactional records need a transactional id")
+        if not _is_verified(records, partition):
+            error = partition.role_error()
+            return _UNVERIFIED if error == 0 else refused(error, "this node does not lead the partition")
     if attributes & CODEC_MASK == ZSTD and context.api_version < ZSTD_SINCE_VERSION:
         return refused(_UNSUPPORTED_CODEC, f"zstd needs Produce version {ZSTD_SINCE_VERSION} or newer")
     context.peer.touched.append(partition.log)
@@ -222,6 +377,13 @@ def _explain(
     if outcome.error == _NOT_LEADER and context.api_version >= LEADER_HINTS_SINCE_VERSION:
         leader_id, epoch = lookup.current_leader(context.services, topic.name, int(answer.index), partition)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
+
+
+def _fill(answer: PartitionProduceResponse, outcome: AppendOutcome) -> None:
+    answer.error_code = i16(outcome.error)
+    answer.base_offset = outcome.base_offset
+    answer.log_append_time_ms = outcome.log_append_time_ms
+    answer.log_start_offset = outcome.start_offset
 
 
 def _fail(answer: PartitionProduceResponse, code: i64, detail: str) -> None:

@@ -55,6 +55,13 @@ def ask_shard(shard: Any, command: Any, respond: Callable[[Any], Any], *, produc
     return answer
 
 
+def ask_later(ask: Callable[[Callable[[Any], None]], None], respond: Callable[[Any], Any]) -> Parked:
+    """`ask` is given where to deliver the one reply, at once or later."""
+    answer = _ShardAnswer(1, lambda replies: respond(replies[0]))
+    ask(partial(answer.take, 0))
+    return answer
+
+
 def ask_shards(questions: Sequence[tuple[Any, Any]], respond: Callable[[list[Any]], Any]) -> Parked:
     """Send (shard or `Refused`, command) each; `respond` is given all replies, in that order."""
     answer = _ShardAnswer(len(questions), respond)

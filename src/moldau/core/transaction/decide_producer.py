@@ -1,0 +1,109 @@
+"""Decisions about who may write under a transactional id: InitProducerId, fencing, epochs.
+
+An epoch answers one question: is this still the producer that was let in last? Letting one in bumps it, so everyone
+before is fenced. A producer that lost its way may say who it believes to be and is let in again as itself (KIP-360).
+"""
+
+from __future__ import annotations
+
+from moldau.core.transaction.commands import NEEDS_PRODUCER_ID, InitProducerId, ProducerReply
+from moldau.core.transaction.records import (
+    CLIENT_V1,
+    CLIENT_V2,
+    EPOCH_CLIENT_MAX,
+    EPOCH_MAX,
+    NO_EPOCH,
+    NO_TIMESTAMP,
+    Transaction,
+)
+from moldau.core.transaction.states import AT_REST, PREPARED, TxnState
+from moldau.core.transaction.turn import Turn
+from moldau.model.checks import check
+from moldau.model.errors import ErrorCode, Refused
+from moldau.model.ids import NO_PRODUCER_ID
+
+
+def decide_init(turn: Turn, command: InitProducerId) -> object:
+    name = command.transactional_id
+    if not name:
+        return Refused(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
+    if not 0 < command.timeout_ms <= turn.settings.max_timeout_ms:
+        return Refused(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            f"the transaction timeout must be at most transaction.max.timeout.ms ({turn.settings.max_timeout_ms})",
+        )
+    found = turn.find(name)
+    if found is None:
+        return _let_in_first(turn, command)
+    if found.state in PREPARED:
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is still being completed")
+    if not _may_come_back(found, command):
+        return Refused(ErrorCode.PRODUCER_FENCED, "a newer producer with this transactional id has taken over")
+    if found.state is TxnState.ONGOING:
+        # The fencing epoch is given to nobody. The caller asks again when the abort is complete, and gets the next one.
+        fence(turn, name, found)
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction left open by the last producer is aborted")
+    check(found.state in AT_REST, "a producer cannot be let in from here", found)
+    return _let_in_again(turn, command, found)
+
+
+def _let_in_first(turn: Turn, command: InitProducerId) -> object:
+    """An unknown transactional id, or one that expired: also a producer that believes to be somebody is let in."""
+    if command.fresh_producer_id == NO_PRODUCER_ID:
+        return NEEDS_PRODUCER_ID
+    made = Transaction(command.fresh_producer_id, 0, command.timeout_ms, last_update_ms=turn.now.wall_ms)
+    turn.move(command.transactional_id, None, made)
+    return ProducerReply(made.producer_id, made.producer_epoch)
+
+
+def _may_come_back(found: Transaction, command: InitProducerId) -> bool:
+    """Its id is the one in use, or the one before and used up: then it missed the answer that gave it the new one. The
+    epoch is looked at later."""
+    if command.expected_producer_id == NO_PRODUCER_ID:
+        return True
+    if command.expected_producer_id == found.producer_id:
+        return True
+    return command.expected_producer_id == found.previous_producer_id and command.expected_epoch >= EPOCH_CLIENT_MAX
+
+
+def _let_in_again(turn: Turn, command: InitProducerId, found: Transaction) -> object:
+    name, expected = command.transactional_id, command.expected_epoch
+    last_epoch = turn.soft.last_epoch(name)
+    if expected not in (NO_EPOCH, found.producer_epoch, last_epoch):
+        return Refused(ErrorCode.PRODUCER_FENCED, f"epoch {expected} is not the current {found.producer_epoch}")
+    rested = found._replace(
+        state=TxnState.EMPTY,
+        timeout_ms=command.timeout_ms,
+        partitions=frozenset(),
+        start_ms=NO_TIMESTAMP,
+        last_update_ms=turn.now.wall_ms,
+        previous_producer_id=found.producer_id,
+        client_version=CLIENT_V1,
+    )
+    if expected not in (NO_EPOCH, found.producer_epoch):
+        # The repeat of a request whose answer was lost: a new producer would have cleared the last epoch.
+        rested = rested._replace(previous_producer_id=found.previous_producer_id)
+    elif found.producer_epoch < EPOCH_CLIENT_MAX:
+        rested = rested._replace(producer_epoch=found.producer_epoch + 1)
+        turn.soft.note_last_epoch(name, expected)
+    elif command.fresh_producer_id == NO_PRODUCER_ID:
+        return NEEDS_PRODUCER_ID
+    else:
+        rested = rested._replace(producer_id=command.fresh_producer_id, producer_epoch=0)
+        turn.soft.note_last_epoch(name, expected)
+    turn.move(name, found, rested)
+    return ProducerReply(rested.producer_id, rested.producer_epoch)
+
+
+def fence(turn: Turn, name: str, found: Transaction) -> None:
+    """Abort an open transaction against its producer: with an epoch that no producer has."""
+    check(found.state is TxnState.ONGOING, "nothing to fence", name, found)
+    check(found.producer_epoch < EPOCH_MAX, "no epoch left to fence with", name, found)
+    turn.soft.note_last_epoch(name, NO_EPOCH)
+    after = found._replace(
+        state=TxnState.PREPARE_ABORT,
+        producer_epoch=found.producer_epoch + 1,
+        last_update_ms=turn.now.wall_ms,
+        client_version=CLIENT_V2 if turn.settings.transaction_version >= CLIENT_V2 else CLIENT_V1,
+    )
+    turn.move(name, found, after)

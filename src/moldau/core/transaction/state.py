@@ -1,0 +1,88 @@
+"""The replicated state of a transaction shard, and its soft companion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moldau.core.transaction.records import NO_EPOCH, NO_TIMESTAMP, Transaction, TransactionStored
+from moldau.core.transaction.states import AT_REST, PREPARED, TxnState
+from moldau.model.checks import check
+from moldau.model.ids import NO_PRODUCER_ID
+
+
+class ShardState:
+    """Written by `apply` alone; read by every decider."""
+
+    def __init__(self) -> None:
+        self.transactions: dict[str, Transaction] = {}
+        self.ongoing: dict[str, None] = {}
+        """Ids with an open transaction, in the order they opened: what timeouts look at."""
+        self.prepared: dict[str, None] = {}
+        """Ids whose markers are being written."""
+
+    def apply(self, record: TransactionStored) -> None:
+        """The only writer. Compaction may have removed what lay between two records, so no transition is checked."""
+        name, transaction = record
+        if transaction is None:
+            self.transactions.pop(name, None)
+            self.ongoing.pop(name, None)
+            self.prepared.pop(name, None)
+            return
+        self.transactions[name] = transaction
+        _index(self.ongoing, name, transaction.state is TxnState.ONGOING)
+        _index(self.prepared, name, transaction.state in PREPARED)
+
+    def snapshot(self) -> Iterator[TransactionStored]:
+        for name, transaction in self.transactions.items():
+            yield TransactionStored(name, transaction)
+
+    def validate(self) -> None:
+        for name, transaction in self.transactions.items():
+            state = transaction.state
+            check(state not in (TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE), "a state nobody may see", name, state)
+            check(transaction.producer_id >= 0, "transactional id without a producer id", name)
+            check(transaction.producer_epoch >= 0, "transactional id without an epoch", name)
+            check((name in self.ongoing) == (state is TxnState.ONGOING), "index of open transactions", name)
+            check((name in self.prepared) == (state in PREPARED), "index of prepared transactions", name)
+            check(not (state in AT_REST and transaction.partitions), "partitions without a transaction", name)
+            check(state is not TxnState.ONGOING or bool(transaction.partitions), "transaction without partitions", name)
+            check(state is TxnState.EMPTY or transaction.start_ms != NO_TIMESTAMP, "transaction without a start", name)
+            check(transaction.next_producer_id == NO_PRODUCER_ID or state in PREPARED, "next producer id at rest", name)
+        check(set(self.ongoing) <= set(self.transactions), "open transaction of an unknown id")
+        check(set(self.prepared) <= set(self.transactions), "prepared transaction of an unknown id")
+
+
+def _index(index: dict[str, None], name: str, belongs: bool) -> None:
+    if not belongs:
+        index.pop(name, None)
+    elif name not in index:
+        index[name] = None
+
+
+class Soft:
+    """Not in the log, lost with the shard: when to look at the clock again, and epochs Kafka's format leaves out."""
+
+    def __init__(self) -> None:
+        self.abort_scan_ms: int | None = None
+        self.expiry_scan_ms: int | None = None
+        self.last_epochs: dict[str, int] = {}
+        """Transactional id -> the epoch before the present one, if the same producer asked for the bump (KIP-360): the
+        repeat of that request gets the same answer. A producer that comes after a fail-over is fenced instead."""
+
+    def next_deadline_ms(self) -> int | None:
+        if self.abort_scan_ms is None or self.expiry_scan_ms is None:
+            return self.expiry_scan_ms if self.abort_scan_ms is None else self.abort_scan_ms
+        return min(self.abort_scan_ms, self.expiry_scan_ms)
+
+    def last_epoch(self, name: str) -> int:
+        return self.last_epochs.get(name, NO_EPOCH)
+
+    def note_last_epoch(self, name: str, epoch: int) -> None:
+        if epoch == NO_EPOCH:
+            self.last_epochs.pop(name, None)
+        else:
+            self.last_epochs[name] = epoch
+
+    def validate(self, state: ShardState) -> None:
+        check(set(self.last_epochs) <= set(state.transactions), "an epoch is remembered of an unknown id")
+        check(not state.ongoing or self.abort_scan_ms is not None, "open transactions that nobody times out")
