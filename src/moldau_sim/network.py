@@ -48,10 +48,24 @@ class Fabric:
         self.links: list[Link] = []
         self._cut: set[tuple[str, str]] = set()
         self._port = 30_000
+        self._writes_left: dict[Process, tuple[int, Callable[[], None]]] = {}
 
     def free_port(self) -> int:
         self._port += 1
         return self._port
+
+    def after_writes(self, process: Process, count: int, callback: Callable[[], None]) -> None:
+        """Call `callback` the moment that `process` has put this many more writes on the wire."""
+        self._writes_left[process] = (count, callback)
+
+    def wrote(self, process: Process) -> None:
+        if process in self._writes_left:
+            count, callback = self._writes_left.pop(process)
+            if count > 1:
+                self._writes_left[process] = (count - 1, callback)
+            else:
+                callback()
+                process.check_alive()
 
     def partition(self, one: str, other: str, *, both_ways: bool = True) -> None:
         """Bytes from `one` no longer reach `other`. They are held, as TCP holds them, until `heal`."""
@@ -283,6 +297,7 @@ class SimulatedTransport(asyncio.Transport):
         if self._under_way_bytes > self._high and not self._writing_paused:
             self._writing_paused = True
             self._protocol.pause_writing()
+        self._link.fabric.wrote(self.process)
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         self.write(b"".join(list_of_data))

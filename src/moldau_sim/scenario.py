@@ -46,7 +46,7 @@ class Scenario:
 
     name = "scenario"
     doc = ""
-    faults: tuple[str, ...] = ("kill timed", "kill at write", "kill in recovery", "clean restart")
+    faults: tuple[str, ...] = ("kill timed", "kill at write", "kill at reply", "kill in recovery", "clean restart")
     """The fault kinds a seed may enable."""
     modes: tuple[str, ...] = ("cache", "flush")
     rounds = (1, 4)
@@ -134,8 +134,8 @@ class Scenario:
 
     def set_latencies(self) -> None:
         latency, chance = self.host.drive.latency, self.chance
-        latency.before = chance.choice((0.0, 0.002, 0.02))
-        latency.after = chance.choice((0.0, 0.002, 0.02))
+        latency.before = chance.choice((0.0, 0.004, 0.02))
+        latency.after = chance.choice((0.0, 0.004, 0.02))
         latency.sync = chance.choice((0.0, 0.001, 0.01))
         weather = self.world.fabric.weather
         weather.latency_max = chance.choice((0.0005, 0.005, 0.03))
@@ -298,6 +298,15 @@ async def _kill_at_write(run: Scenario) -> None:
     await _until_down(run)
 
 
+async def _kill_at_reply(run: Scenario) -> None:
+    """The moment a reply is on the wire: whatever it promises must hold already."""
+    power_loss = run.may_lose_power()
+    if run.host.process is not None:
+        replies = 1 + int(run.chance.expovariate(1 / 20))
+        run.world.fabric.after_writes(run.host.process, replies, lambda: run.host.crash(power_loss=power_loss))
+    await _until_down(run)
+
+
 async def _until_down(run: Scenario) -> None:
     try:
         await asyncio.wait_for(run.host.down.wait(), run.round_seconds[1] * 4)
@@ -349,6 +358,7 @@ async def _clock_jump(run: Scenario) -> None:
 FAULTS: dict[str, Callable[[Any], Coroutine[Any, Any, None]]] = {
     "kill timed": _kill_timed,
     "kill at write": _kill_at_write,
+    "kill at reply": _kill_at_reply,
     "kill in recovery": _kill_timed,
     "clean restart": _clean_restart,
     "connection resets": _resets,

@@ -15,7 +15,7 @@ from .scenario import DIRECTORY, FAULTS, Scenario, TopicPlan
 from .world import DATA, World
 
 SECOND_DIRECTORY: Final = f"{DATA}/second"
-CRASHES: Final = ("kill timed", "kill at write", "kill in recovery", "clean restart")
+CRASHES: Final = ("kill timed", "kill at write", "kill at reply", "kill in recovery", "clean restart")
 
 
 class Produce(Scenario):
@@ -305,7 +305,7 @@ class Store(Scenario):
     """The metadata store is slow, fails, or fails after having done it."""
 
     name = "store"
-    faults = ("store failures", "kill timed", "kill at write")
+    faults = ("store failures", "kill timed", "kill at write", "kill at reply")
 
     def set_latencies(self) -> None:
         super().set_latencies()
