@@ -32,14 +32,13 @@ def forget_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
 
 
 def drop_member(turn: Turn, group: LiveGroup, member_id: str) -> None:
-    """Take a member or a pending one out. If it waits it is told so: a client that is still there joins anew."""
+    """Take a member or a pending one out, and leave it to the caller to rebalance. If it waits it is told so: a client
+    that is still there joins anew."""
     forget_session(turn, group, member_id)
     member = group.remove(member_id)
     if member is not None:
         turn.complete(member.join_ticket, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, NO_MEMBER_ID))
         turn.complete(member.sync_ticket, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
-    if not group.pending_syncs:
-        turn.cancel(Timer(TimerKind.SYNC, group.group_id))
 
 
 # -- the door opens --------------------------------------------------------------------------------------------------

@@ -303,6 +303,17 @@ def test_an_offset_held_by_an_open_transaction_does_not_expire() -> None:
     assert not stage.shard.state.groups
 
 
+def test_an_empty_group_whose_only_offsets_are_in_a_transaction_is_kept() -> None:
+    stage = Stage()
+    (member,) = stage.stable(1)
+    stage.txn_commit(7, 10, generation=1, member_id=member)
+    stage.leave(member)
+    stage.advance(2 * RETENTION_MS)
+    assert stage.shard.state.groups["g"].metadata is not None
+    stage.end_transaction(7, committed=True)
+    assert stage.fetch().offset == 10
+
+
 def test_a_commit_may_name_its_own_retention() -> None:
     stage = Stage()
     stage.commit(retention_ms=1_000)
@@ -314,6 +325,9 @@ def test_a_large_expiry_goes_in_slices_of_bounded_batches() -> None:
     stage = Stage(GroupSettings(offsets_retention_ms=0))
     for number in range(3):
         stage.commit(group=f"g{number}", topics=(TopicToCommit("t", tuple(OffsetToCommit(p, 1) for p in range(900))),))
+    for number in range(3_000):
+        kept = CommittedOffset(1, expire_timestamp_ms=WALL_MS + RETENTION_MS)
+        stage.shard.apply(OffsetCommitted(f"h{number}", "t", 0, kept))
     sizes = []
     carry = stage.carry
 
@@ -323,9 +337,10 @@ def test_a_large_expiry_goes_in_slices_of_bounded_batches() -> None:
 
     stage.carry = watched  # type: ignore[method-assign]
     stage.advance(600_000)
-    assert not stage.shard.state.groups
+    assert len(stage.shard.state.groups) == 3_000
     assert max(sizes) <= 1_001
     assert sum(sizes) == 2_703
+    assert len(sizes) >= 6
 
 
 def test_what_consumers_subscribe_to_is_read_from_any_version() -> None:

@@ -149,6 +149,18 @@ def test_a_static_member_is_removed_by_its_session_or_by_an_administrator() -> N
     assert stage.state() == "Empty"
 
 
+def test_a_restarted_member_that_never_syncs_is_out_like_the_one_it_replaced() -> None:
+    stage = Stage()
+    tickets = [stage.join(instance_id=name, session_timeout_ms=200_000) for name in "ab"]
+    stage.advance(6_000)
+    leader = stage.joined(tickets[0]).member_id
+    stage.sync(leader, 1, assignments=((leader, b"all"),))
+    back = stage.joined(stage.join(instance_id="b", session_timeout_ms=200_000)).member_id
+    stage.advance(REBALANCE_MS)
+    assert stage.heartbeat(back, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_static_churn_never_rebalances() -> None:
     stage = Stage()
     static_group(stage, "a", "b", "c")
