@@ -58,7 +58,7 @@ log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
 """
 
-# Not a recommendation but the benchmark's own need, for every peer: what a round wrote must leave the page cache when its
+# Not a recommendation but what the benchmark needs of every peer: what a round wrote must leave the page cache when its
 # topic is deleted, or the next round pays for it.
 BENCH_SETTINGS = {"log.segment.delete.delay.ms": "0"}
 
