@@ -219,6 +219,7 @@ def test_a_full_group_takes_nobody_and_a_rebalance_takes_the_first_to_come() -> 
     stage.shard.settings = GroupSettings(max_size=1)
     kept = stage.join(first)
     assert stage.answers[stage.join(second)].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert stage.heartbeat(second, 1) is ErrorCode.UNKNOWN_MEMBER_ID
     stage.advance(REBALANCE_MS)
     assert [member.member_id for member in stage.joined(kept).members] == [first]
 
