@@ -12,8 +12,9 @@ comes later (`Parked`, a coroutine) takes a `PendingReply` in `pending`; later r
 a parked one are handled meanwhile (a pipelining producer gains from group commit); requests behind a coroutine wait for
 it, as everything waits in Kafka, so that an admin call's effect is seen by what follows it.
 
-Holding. Reading stops while any bit of `held` is set: replies pile up in the transport, a coroutine runs, too many
-replies are pending, or the memory budget is used up. What was read already waits in `rest`.
+Holding. Reading stops while any bit of `held` is set: replies pile up in the transport or already before it (one read
+may hold thousands of fetches), a coroutine runs, too many replies are pending, or the memory budget is used up. What
+was read already waits in `rest`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ BUSY: Final = 2
 PIPELINE: Final = 4
 MEMORY: Final = 8
 RATE: Final = 16
+REPLIES: Final = 32
 
 _PRODUCE: Final = 0
 _FETCH: Final = 1
@@ -202,6 +204,8 @@ class Connection(Outgoing):
                 self._request(reader, now_ms)
                 if self.closed:
                     return
+                if position < end:
+                    self._hold_if_full()
         except WireError as error:
             self.door.bad_peer(self, str(error))
             return
@@ -256,6 +260,8 @@ class Connection(Outgoing):
             if self.closed:
                 return
             position += 4 + size
+            if position < end:
+                self._hold_if_full()
         if position < end:
             self._received(bytes(view[position:]))
 
@@ -435,6 +441,7 @@ class Connection(Outgoing):
         if writer is None:
             return
         self.writer = None
+        self.release_hold(REPLIES)
         if self.closed:
             writer.clear()
         elif writer.closed == 0:
@@ -454,6 +461,12 @@ class Connection(Outgoing):
         if not self.paused and self.transport is not None and not self.closed:
             self.paused = True
             self.transport.pause_reading()
+
+    def _hold_if_full(self) -> None:
+        """More requests wait behind replies that are already enough for the transport: let those leave first."""
+        writer = self.writer
+        if writer is not None and writer.size > WRITE_BUFFER_BYTES_HIGH:
+            self._hold(REPLIES)
 
     def release_hold(self, reason: int) -> None:
         if self.held & reason:

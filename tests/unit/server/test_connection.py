@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from moldau.model.checks import InvariantBroken
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFull
 from moldau.runtime.net import RealNetwork
-from moldau.server.connection import PENDING_REPLIES_MAX
+from moldau.server.connection import PENDING_REPLIES_MAX, WRITE_BUFFER_BYTES_HIGH
 from moldau.server.limits import ServerLimits
 from moldau.server.replies import Encoded
 from moldau.server.server import Server
@@ -322,6 +323,16 @@ class TestFlushFailure:
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class StubbornTransport(RecordingTransport):
+    """Nobody reads at the other end: it asks for a pause whenever something large is written."""
+
+    connection: Any = None
+
+    def writelines(self, parts: Sequence[Any]) -> None:
+        super().writelines(parts)
+        self.connection.pause_writing()
+
+
 class TestBackpressure:
     def test_a_full_write_buffer_stops_reading(self, stage: Stage) -> None:
         client = stage.connect()
@@ -334,6 +345,23 @@ class TestBackpressure:
         stage.loop.run()
         assert len(client.replies()) == 1
         assert not client.transport.read_paused
+
+    def test_pipelined_fetches_wait_for_a_client_that_does_not_read(self, stage: Stage) -> None:
+        """Thousands of fetches fit in one read; their answers must not be made before somebody takes them."""
+        stage.topic("t")
+        transport = StubbornTransport()
+        client = stage.connect(transport)
+        transport.connection = client.connection
+        for _ in range(4):
+            client.ask(ApiKey.PRODUCE, 9, produce("t", batch([b"v" * 15_000])))
+        client.send(b"".join(client.frame(ApiKey.FETCH, 11, fetch(("t", 0, 0))) for _ in range(500)))
+        stage.loop.run()
+        assert transport.read_paused
+        assert len(transport.written) < 3 * WRITE_BUFFER_BYTES_HIGH
+        while transport.read_paused:
+            client.connection.resume_writing()
+            stage.loop.run()
+        assert len(client.replies()) == 504
 
     def test_the_memory_budget_delays_and_never_refuses(self, tmp_path: Path) -> None:
         stage = Stage(tmp_path, limits=ServerLimits(in_flight_bytes_max=150_000))
