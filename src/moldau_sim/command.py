@@ -156,7 +156,7 @@ def hunt(name: str) -> tuple[str, int, Outcome | None, bool]:
     """Try seeds until the bug shows; then run the same seed without it."""
     bug = PLANTED[name]
     tries = 0
-    for seed in range(bug.seeds_max):
+    for seed in range(bug.first_seed, bug.first_seed + bug.seeds_max):
         for scenario in bug.scenarios:
             tries += 1
             outcome = run_seed(seed, scenario, planted=name)

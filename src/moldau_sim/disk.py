@@ -93,8 +93,9 @@ class SimulatedDisk:
     def _maybe_crash(self, op: str, path: str) -> None:
         self.process.check_alive()
         drive = self.drive
-        drive.mutations += 1
-        if drive.crash_at is not None and drive.mutations > drive.crash_at:
+        is_due = drive.is_crash_due(path)
+        drive.count_mutation(path)
+        if is_due:
             drive.crash_at = None
             drive.effects[f"crash at {op}"] += 1
             drive.trace.add(f"{self.process.name} crashes at {op} {path}")
@@ -107,7 +108,7 @@ class SimulatedDisk:
 
     def write(self, path: str, node: FileNode, position: int, data: bytes) -> None:
         drive = self.drive
-        if drive.crash_at is not None and drive.mutations + 1 > drive.crash_at and drive.chance.random() < 0.5:
+        if drive.is_crash_due(path) and drive.chance.random() < 0.5:
             # A kill in the middle of write(2): part of it is in the page cache.
             node.write(position, data[: drive.chance.randint(0, len(data))])
             drive.effects["torn write"] += 1

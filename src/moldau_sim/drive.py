@@ -62,6 +62,7 @@ class Drive:
         self.latency = Latency()
         self.mutations = 0
         self.crash_at: int | None = None
+        self.crash_part = ""
         self.on_crash: Callable[[], None] = lambda: None
         self.locks: dict[str, Process] = {}
         self.now_ms: Callable[[], int] = lambda: 0
@@ -156,10 +157,20 @@ class Drive:
         self.effects["bit flip"] += 1
         self.trace.add(f"fault flip {path} {position}.{bit}")
 
-    def crash_in(self, mutations: int, on_crash: Callable[[], None]) -> None:
-        """Call `on_crash` in place of the mutating operation that comes after this many more."""
+    def crash_in(self, mutations: int, on_crash: Callable[[], None], path_part: str = "") -> None:
+        """Call `on_crash` in place of the mutating operation that comes after this many more (on such paths)."""
         self.crash_at = self.mutations + mutations
+        self.crash_part = path_part
         self.on_crash = on_crash
+
+    def is_crash_due(self, path: str) -> bool:
+        """Whether the next mutating operation, on `path`, is the one to crash at."""
+        return self.crash_at is not None and self.mutations >= self.crash_at and self.crash_part in path
+
+    def count_mutation(self, path: str) -> None:
+        self.mutations += 1
+        if self.crash_at is not None and self.crash_part not in path:
+            self.crash_at += 1  # not one of those that count
 
     def lose_power(self) -> None:
         """Revert to the durable image plus a seeded, possibly torn, part of what was not synced."""

@@ -133,6 +133,7 @@ class History:
     dumps: dict[str, Dump] = field(default_factory=dict)
     faults: list[tuple[float, str]] = field(default_factory=list)
     incarnation: int = 0
+    power_was_lost: bool = False
     problems: list[tuple[str, str]] = field(default_factory=list)
     """What a client found wrong on the spot: (kind, detail)."""
 

@@ -196,9 +196,13 @@ class PartitionProducer(Admin):
 
     async def _forgotten(self, batch: Batch, error: ErrorCode) -> None:
         """The broker does not know the sequence before the oldest unanswered batch: it lost acknowledged state.
-        Legal only in page-cache mode after a power loss; then begin anew and leave the rest in doubt."""
+        Legal only in page-cache mode after a power loss; then begin anew and leave the rest in doubt.
+
+        And on a compacted topic after any power loss: recovery cannot tell the hole that compaction left at the end
+        of a segment from one that the power left among records nobody was promised."""
         promise = self.world.history.partitions[self.tp]
-        if not promise.lossy and not promise.rotten:
+        excused = promise.lossy or promise.rotten or (promise.compact and self.world.history.power_was_lost)
+        if not excused:
             detail = f"{self.session} {self.tp} seq {batch.base_sequence}: {error.name}"
             self.world.history.problem("producer-state-lost", detail)
         await self._begin_session()

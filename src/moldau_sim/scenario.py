@@ -142,6 +142,7 @@ class Scenario:
         weather.split_probability = chance.choice((0.0, 0.1, 0.5))
 
     def power_was_lost(self) -> None:
+        self.world.history.power_was_lost = True
         if self.mode == "lossy":
             history = self.world.history
             history.incarnation += 1
@@ -298,6 +299,13 @@ async def _kill_at_write(run: Scenario) -> None:
     await _until_down(run)
 
 
+async def _kill_in_swap(run: Scenario) -> None:
+    """In the middle of compaction, or of taking segments away."""
+    part = run.chance.choice((".cleaned", ".cleaned", ".swap", ".deleted"))
+    run.host.crash_at_write(run.chance.randint(0, 12), power_loss=run.may_lose_power(), path_part=part)
+    await _until_down(run)
+
+
 async def _kill_at_reply(run: Scenario) -> None:
     """The moment a reply is on the wire: whatever it promises must hold already."""
     power_loss = run.may_lose_power()
@@ -359,6 +367,7 @@ FAULTS: dict[str, Callable[[Any], Coroutine[Any, Any, None]]] = {
     "kill timed": _kill_timed,
     "kill at write": _kill_at_write,
     "kill at reply": _kill_at_reply,
+    "kill in swap": _kill_in_swap,
     "kill in recovery": _kill_timed,
     "clean restart": _clean_restart,
     "connection resets": _resets,

@@ -61,6 +61,7 @@ class Compaction(Scenario):
     """Compacted topics with few keys and a busy cleaner; the last value of every key stays."""
 
     name = "compaction"
+    faults = ("kill timed", "kill at write", "kill in swap", "kill in recovery", "clean restart")
     rounds = (2, 5)
     round_seconds = (0.2, 1.0)
 
@@ -91,6 +92,7 @@ class Retention(Scenario):
     """Retention by size or time deletes old segments while the broker crashes; it never takes too much."""
 
     name = "retention"
+    faults = (*CRASHES, "kill in swap")
     rounds = (2, 4)
     round_seconds = (0.2, 0.8)
 
@@ -133,6 +135,7 @@ class DeleteRecords(Scenario):
     """DeleteRecords while the broker crashes: an acknowledged deletion stays, nothing beyond it goes."""
 
     name = "delete-records"
+    faults = (*CRASHES, "kill in swap")
     rounds = (2, 5)
 
     def start_load(self) -> None:

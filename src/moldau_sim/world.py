@@ -198,9 +198,9 @@ class Host:
             self.on_power_loss()
         self._ended(process)
 
-    def crash_at_write(self, mutations: int, *, power_loss: bool) -> None:
-        """Crash at the mutating disk operation that comes after this many more."""
-        self.drive.crash_in(mutations, lambda: self.crash(power_loss=power_loss))
+    def crash_at_write(self, mutations: int, *, power_loss: bool, path_part: str = "") -> None:
+        """Crash at the mutating disk operation (on such paths) that comes after this many more."""
+        self.drive.crash_in(mutations, lambda: self.crash(power_loss=power_loss), path_part)
 
 
 @contextmanager
