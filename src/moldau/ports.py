@@ -2,7 +2,8 @@
 (`moldau_sim`), and one contract suite that both pass. Protocols only, no code.
 
 Disk errors are ours: `DiskFull`, `DiskFailed` (`model.failures`), never OSError, except that opening or reading a
-path that does not exist raises FileNotFoundError.
+path that does not exist raises FileNotFoundError. Creating a file in a directory that does not exist is `DiskFailed`:
+somebody removed it under us.
 """
 
 from __future__ import annotations

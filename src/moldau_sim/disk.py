@@ -149,7 +149,10 @@ class SimulatedDisk:
         self.process.check_alive()
         node = self.drive.find(path)
         if node is None and create:
-            directory, name = self.drive.parent(path)
+            try:
+                directory, name = self.drive.parent(path)
+            except FileNotFoundError as gone:
+                raise DiskFailed(f"create {path}: its directory is gone") from gone
             self.step("create", path)
             node = self.drive.new_file()
             directory.change(Change(name, node))

@@ -277,6 +277,10 @@ class RealDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
             return RealFile(path, os.open(path, flags, 0o644), self._windows)
+        except FileNotFoundError as error:
+            if create:
+                raise DiskFailed(f"cannot create {path}: its directory is gone; somebody removed it") from error
+            raise
         except OSError as error:
             fail(error, f"cannot open {path}")
 
@@ -343,6 +347,8 @@ class RealDisk:
                 file.flush()
                 os.fsync(file.fileno())
             os.rename(temporary, path)
+        except FileNotFoundError as error:
+            raise DiskFailed(f"cannot write {path}: its directory is gone; somebody removed it") from error
         except OSError as error:
             fail(error, f"cannot write {path}")
         self.sync_dir(os.path.dirname(path) or ".")

@@ -223,6 +223,8 @@ class LogDirs:
         target = f"{log.directory}/{delete_dir_name(log.topic, log.partition, self.chance.randbytes(16).hex())}"
         try:
             self.disk.rename(log.path, target)
+        except FileNotFoundError:
+            return  # somebody removed the folder by hand
         except DiskFailed as error:
             log.home.fail(str(error))
             return

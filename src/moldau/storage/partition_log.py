@@ -125,10 +125,15 @@ class PartitionLog(LogState):
             self.write_stamped(records, header, now_ms)
             self.note_producer(header, marker)
         except DiskFailed as error:
-            return refused(_STORAGE_ERROR, str(error))
+            return self.failed(error)
         return AppendOutcome(
             0, header.base_offset, header.last_offset, self.append_time(now_ms), self.start_offset, False, "", None
         )
+
+    def failed(self, error: DiskFailed) -> AppendOutcome:
+        """Whatever step failed, the batch may lie half in the log or in its indexes: only recovery knows better."""
+        self.home.fail(str(error))
+        return refused(_STORAGE_ERROR, str(error))
 
     def append_time(self, timestamp: i64) -> i64:
         return timestamp if self.rules.log_append_time else -1
@@ -201,7 +206,7 @@ class PartitionLog(LogState):
             self.note_appended(header, now_ms)
             self.note_producer(header, read_end_marker(batch, 0, header) if header.is_control else None)
         except DiskFailed as error:
-            return refused(_STORAGE_ERROR, str(error))
+            return self.failed(error)
         return None
 
     def note_producer(self, header: BatchHeader, marker: EndMarker | None) -> None:

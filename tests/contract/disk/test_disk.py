@@ -93,6 +93,13 @@ def test_truncation_and_growth_by_truncation(disk: Disk, root: str) -> None:
     file.close()
 
 
+def test_creating_in_a_missing_directory_is_a_failure_of_the_disk(disk: Disk, root: str) -> None:
+    with pytest.raises(DiskFailed):
+        disk.open(f"{root}/none/a", create=True)
+    with pytest.raises(DiskFailed):
+        disk.replace(f"{root}/none/a", b"x")
+
+
 def test_a_missing_path_is_file_not_found(disk: Disk, root: str) -> None:
     for act in (
         lambda: disk.open(f"{root}/none"),

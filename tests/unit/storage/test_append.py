@@ -6,6 +6,7 @@ from moldau.core.log.settings import LogSettings
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFull
 from moldau.model.limits import DECOMPRESSED_BYTES_MAX
+from moldau.ports import File
 from moldau.records.batch import parse_header
 from moldau.records.reader import read_batch
 from moldau.runtime.disk import RealDisk
@@ -195,6 +196,36 @@ def test_a_failed_write_takes_the_directory_offline_and_fails_the_flush(
     outcome = log.append_as_leader(batch(), 0, NOW_MS)
     assert ErrorCode(outcome.error) is ErrorCode.KAFKA_STORAGE_ERROR
     assert ErrorCode(log.read(0, 1, 100, True).error) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_folder_removed_by_hand_takes_the_directory_offline(disk: RealDisk, root: str) -> None:
+    """The open file would take appends for ever; the next roll notices that they go nowhere."""
+    log = new_log(disk, root, segment_bytes=1000)
+    append(log, batch(size=800))
+    disk.remove_tree(log.path)
+    outcome = log.append_as_leader(batch(size=800), 0, NOW_MS)
+    assert outcome.error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.home.offline
+    assert "somebody removed it" in log.home.reason
+
+
+def test_an_abort_that_cannot_be_indexed_takes_the_directory_offline(
+    disk: RealDisk, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker is in the log already. Without its entry, consumers would be shown aborted records after a restart."""
+    log = new_log(disk, root)
+    append(log, sequenced(0, transactional=True))
+    really_open = disk.open
+
+    def full(path: str, *, create: bool = False) -> File:
+        if path.endswith(".txnindex"):
+            raise DiskFull(f"cannot write {path}: no space left on device")
+        return really_open(path, create=create)
+
+    monkeypatch.setattr(disk, "open", full)
+    outcome = log.append_as_leader(marker(aborted=True), 0, NOW_MS, False)
+    assert outcome.error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.home.offline
 
 
 def test_what_a_batch_may_inflate_to_follows_the_topics_message_limit() -> None:

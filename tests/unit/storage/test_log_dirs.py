@@ -179,6 +179,20 @@ def test_deleting_a_log_renames_it_at_once_and_removes_it_after_the_delay(disk: 
     asyncio.run(act())
 
 
+def test_a_log_whose_folder_was_removed_by_hand_can_be_deleted(disk: RealDisk, tmp_path: Path) -> None:
+    async def act() -> None:
+        dirs = log_dirs(disk, str(tmp_path))
+        await dirs.open()
+        log = dirs.create("t", TOPIC_ID, 0)
+        other = dirs.create("t", TOPIC_ID, 1)
+        disk.remove_tree(log.path)
+        dirs.delete("t", 0)
+        assert append(other, batch()) == 0
+        await dirs.close()
+
+    asyncio.run(act())
+
+
 def test_removed_segments_go_after_the_delay(disk: RealDisk, tmp_path: Path) -> None:
     async def act() -> None:
         clock = ManualClock()
