@@ -103,6 +103,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.leadership = Leadership(self.node_id, leader_epoch, replicas, isr, self.high_watermark)
         self.is_leader = True
+        self.log.high_watermark = self.high_watermark
         self._advance()
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
@@ -156,6 +157,7 @@ class Partition:
         """The log's durable end moved (or its disk failed): what waits for it may go on."""
         if self.leadership is not None:
             self._advance()
+            self._note()  # acks=1 waits for the leader's own disk, whatever the watermark does
 
     # Reading
 
@@ -215,6 +217,7 @@ class Partition:
         leadership = self.leadership
         if leadership is not None:
             self.high_watermark = leadership.high_watermark
+            self.log.high_watermark = leadership.high_watermark
             self._note()
 
     def _note(self) -> None:

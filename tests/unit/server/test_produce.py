@@ -250,17 +250,40 @@ class TestWaitingForTheHighWatermark:
         assert partition.waiters == []
         assert stage.services.parking.parked == 0
 
-    def test_flush_before_acknowledge_waits_for_the_disk(self, stage: Stage) -> None:
+    @pytest.mark.parametrize("acks", [-1, 1])
+    def test_flush_before_acknowledge_waits_for_the_disk(self, stage: Stage, acks: int) -> None:
         (partition,) = stage.topic("t", settings=LogSettings(flush_messages=1))
         wanted = []
         partition.log.on_sync_wanted = wanted.append
         client = stage.connect()
-        client.ask(ApiKey.PRODUCE, 9, produce("t", batch(), acks=-1))
+        client.ask(ApiKey.PRODUCE, 9, produce("t", batch(), acks=acks))
         assert client.replies() == []
         assert wanted == [partition.log]
         partition.log.sync_now()
         stage.loop.run()
         assert only(client.replies()[0]).error_code == 0
+
+    def test_the_disk_is_enough_for_acks_1_while_followers_lag(self, stage: Stage) -> None:
+        (partition,) = stage.topic("t", settings=LogSettings(flush_messages=1))
+        partition.log.on_sync_wanted = lambda log: None
+        partition.become_leader(1, (1, 2), (1, 2))
+        client = stage.connect()
+        client.ask(ApiKey.PRODUCE, 9, produce("t", batch(), acks=1))
+        assert client.replies() == []
+        partition.log.sync_now()
+        stage.loop.run()
+        assert only(client.replies()[0]).error_code == 0
+        assert partition.high_watermark == 0
+
+    def test_the_log_knows_the_high_watermark(self, stage: Stage) -> None:
+        """Retention, compaction and the checkpoint are bound by it, not by the end of the log."""
+        (partition,) = stage.topic("t", settings=LogSettings(flush_messages=1))
+        partition.log.on_sync_wanted = lambda log: None
+        client = stage.connect()
+        client.ask(ApiKey.PRODUCE, 9, produce("t", batch(), acks=1))
+        assert partition.log.high_watermark == 0
+        partition.log.sync_now()
+        assert partition.log.high_watermark == 1
 
     def test_a_failed_directory_answers_storage_error(self, stage: Stage) -> None:
         (partition,) = stage.topic("t", settings=LogSettings(flush_messages=1))

@@ -71,11 +71,13 @@ _UNVERIFIED: Final = refused(int(ErrorCode.INVALID_TXN_STATE), "")
 
 
 class Awaited:
-    """One appended partition whose watermark has not reached the append yet."""
+    """One appended partition whose watermark has not reached the append yet; for acks=1, whose own disk has not
+    (`flush.messages=1`)."""
 
-    def __init__(self, partition: Partition, end_offset: i64, answer: PartitionProduceResponse) -> None:
+    def __init__(self, partition: Partition, end_offset: i64, answer: PartitionProduceResponse, everyone: bool) -> None:
         self.partition = partition
         self.end_offset: i64 = end_offset
+        self.everyone: bool = everyone
         self.leader_epoch: i64 = partition.leader_epoch
         self.answer = answer
 
@@ -88,6 +90,8 @@ class Awaited:
         if error != 0:
             _fail(self.answer, error, "this node stopped leading the partition before the records were committed")
             return True
+        if not self.everyone:
+            return partition.log.acknowledgeable_end_offset >= self.end_offset
         if partition.high_watermark < self.end_offset:
             return False
         leadership = partition.leadership
@@ -96,8 +100,15 @@ class Awaited:
         return True
 
 
+def _must_wait(partition: Partition, last_offset: i64, acks: i64) -> bool:
+    """acks=-1 is for everyone in sync, acks=1 for this node: its disk too, where `flush.messages=1` asks for it."""
+    if acks == -1:
+        return last_offset >= partition.high_watermark
+    return acks == 1 and last_offset >= partition.log.acknowledgeable_end_offset
+
+
 class ProduceWait(Parked):
-    """acks=-1: answered when every partition's append is below its high watermark."""
+    """Answered when every partition's append is below its high watermark (acks=-1), or durable here (acks=1)."""
 
     def __init__(self, deadline_ms: i64, awaited: list[Awaited], response: ProduceResponse) -> None:
         super().__init__(deadline_ms)
@@ -183,8 +194,8 @@ class TransactionalProduce(ProduceWait):
             _fill(one.answer, outcome)
             if outcome.error != 0:
                 _explain(one.answer, outcome, one.topic, one.partition, self.context)
-            elif self.acks == -1 and outcome.last_offset >= one.partition.high_watermark:
-                self.awaited.append(Awaited(one.partition, outcome.last_offset + 1, one.answer))
+            elif _must_wait(one.partition, outcome.last_offset, self.acks):
+                self.awaited.append(Awaited(one.partition, outcome.last_offset + 1, one.answer, self.acks == -1))
                 one.partition.watch(self)
         self.wake()
 
@@ -231,10 +242,10 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
                     unverified.append(Unverified(topic, partition, bytes(data.records), answer))
                 else:
                     _explain(answer, outcome, topic, partition, context)
-            elif acks == -1 and partition is not None and outcome.last_offset >= partition.high_watermark:
+            elif partition is not None and _must_wait(partition, outcome.last_offset, acks):
                 if awaited is None:
                     awaited = []
-                awaited.append(Awaited(partition, outcome.last_offset + 1, answer))
+                awaited.append(Awaited(partition, outcome.last_offset + 1, answer, acks == -1))
     if unverified is not None:
         return _verify(request, context, awaited if awaited is not None else [], unverified, response)
     if awaited is not None:
