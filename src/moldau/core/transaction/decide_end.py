@@ -11,7 +11,7 @@ from typing import Final
 
 from moldau.core.transaction.commands import NEEDS_PRODUCER_ID, EndTransaction, MarkersWritten, ProducerReply
 from moldau.core.transaction.decide_producer import fence
-from moldau.core.transaction.records import CLIENT_V1, CLIENT_V2, EPOCH_CLIENT_MAX, EPOCH_MAX, NO_EPOCH, Transaction
+from moldau.core.transaction.records import CLIENT_V1, CLIENT_V2, EPOCH_CLIENT_MAX, EPOCH_MAX, Transaction
 from moldau.core.transaction.states import AT_REST, NAMES, PREPARED, TxnState
 from moldau.core.transaction.turn import Turn
 from moldau.model.errors import ErrorCode, Refused
@@ -113,7 +113,7 @@ def _prepare_v2(turn: Turn, command: EndTransaction, found: Transaction) -> obje
         last_update_ms=now_ms,
         client_version=CLIENT_V2,
     )
-    turn.soft.note_last_epoch(command.transactional_id, NO_EPOCH)
+    turn.soft.note_last_epoch(command.transactional_id, found.producer_epoch)
     turn.move(command.transactional_id, found, after)
     return _who(completed(after, now_ms))
 

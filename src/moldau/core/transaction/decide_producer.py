@@ -99,11 +99,13 @@ def fence(turn: Turn, name: str, found: Transaction) -> None:
     """Abort an open transaction against its producer: with an epoch that no producer has."""
     check(found.state is TxnState.ONGOING, "nothing to fence", name, found)
     check(found.producer_epoch < EPOCH_MAX, "no epoch left to fence with", name, found)
-    turn.soft.note_last_epoch(name, NO_EPOCH)
+    bumps = turn.settings.transaction_version >= CLIENT_V2
+    # With v2 the bump is that of any end, so its producer may still come back as itself until another is let in.
+    turn.soft.note_last_epoch(name, found.producer_epoch if bumps else NO_EPOCH)
     after = found._replace(
         state=TxnState.PREPARE_ABORT,
         producer_epoch=found.producer_epoch + 1,
         last_update_ms=turn.now.wall_ms,
-        client_version=CLIENT_V2 if turn.settings.transaction_version >= CLIENT_V2 else CLIENT_V1,
+        client_version=CLIENT_V2 if bumps else CLIENT_V1,
     )
     turn.move(name, found, after)

@@ -66,8 +66,8 @@ class Soft:
         self.abort_scan_ms: int | None = None
         self.expiry_scan_ms: int | None = None
         self.last_epochs: dict[str, int] = {}
-        """Transactional id -> the epoch before the present one, if the same producer asked for the bump (KIP-360): the
-        repeat of that request gets the same answer. A producer that comes after a fail-over is fenced instead."""
+        """Transactional id -> the epoch before the present one, unless another producer was let in since: whoever had
+        it and missed what became of it is told the present one (KIP-360). After a fail-over it is fenced instead."""
 
     def next_deadline_ms(self) -> int | None:
         if self.abort_scan_ms is None or self.expiry_scan_ms is None:

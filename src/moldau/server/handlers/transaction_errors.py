@@ -8,6 +8,7 @@ from typing import Final
 from moldau.model.errors import ErrorCode
 
 ABORTABLE_SINCE_PRODUCE: Final = 11
+CONCURRENT_SINCE_PRODUCE: Final = 12
 ABORTABLE_SINCE_OFFSET_COMMIT: Final = 4
 
 _NOT_VERIFIED_NOW: Final = frozenset(
@@ -49,6 +50,8 @@ def of_partition(code: ErrorCode, version: int, *, abortable_since: int) -> Erro
 
 
 def of_produce(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version >= CONCURRENT_SINCE_PRODUCE:
+        return code
     if code in _NOT_VERIFIED_NOW:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return of_partition(code, version, abortable_since=ABORTABLE_SINCE_PRODUCE)
