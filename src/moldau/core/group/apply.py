@@ -15,6 +15,7 @@ def apply_group_stored(state: ShardState, record: GroupStored, producer_id: int)
         if group is None:
             group = state.groups[group_id] = Group(group_id)
         group.metadata = metadata
+        group.consumer = None
         return
     if group is not None:
         group.metadata = None

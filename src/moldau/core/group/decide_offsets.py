@@ -13,6 +13,8 @@ from moldau.core.group.commands import (
     TopicToFetch,
     TxnOffsetCommit,
 )
+from moldau.core.group.consumer.apply import consumer_of
+from moldau.core.group.consumer.offsets import consumer_commit_refused
 from moldau.core.group.rebalance import heard_of
 from moldau.core.group.records import CommittedOffset, OffsetCommitted
 from moldau.core.group.replies import (
@@ -61,10 +63,9 @@ def _commit_refused(turn: Turn, command: OffsetCommit | TxnOffsetCommit, *, tran
         # A generation of -1 is an admin client, or a consumer that assigns itself: a simple group comes to be.
         missing = Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} not found.")
         return missing if command.generation >= 0 else None
-    if group.consumer is not None:
-        return group.consumer.commit_refused(
-            command.member_id, command.instance_id, command.generation, transactional=transactional
-        )
+    consumer = consumer_of(group)
+    if consumer is not None:
+        return consumer_commit_refused(turn, consumer, command)
     error = _classic_commit_error(turn.soft.classic.get(command.group_id), command, transactional=transactional)
     return None if error is None else Refused(error)
 

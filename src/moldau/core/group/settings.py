@@ -23,3 +23,17 @@ class GroupSettings(NamedTuple):
     """`offsets.retention.minutes`"""
     offsets_retention_check_interval_ms: int = 600_000
     """`offsets.retention.check.interval.ms`"""
+    consumer_session_timeout_ms: int = 45_000
+    """`group.consumer.session.timeout.ms`; a group may have its own."""
+    consumer_heartbeat_interval_ms: int = 5_000
+    """`group.consumer.heartbeat.interval.ms`; a group may have its own."""
+    consumer_max_size: int = 2**31 - 1
+    """`group.consumer.max.size`"""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """`group.consumer.assignors`: those on offer, the default first."""
+    consumer_migration_policy: str = "bidirectional"
+    """`group.consumer.migration.policy`, in lower case."""
+    consumer_regex_refresh_interval_ms: int = 600_000
+    """`group.consumer.regex.refresh.interval.ms`"""
+    consumer_assignment_interval_ms: int = 1_000
+    """`group.consumer.assignment.interval.ms`; a group may have its own."""

@@ -34,6 +34,23 @@ from moldau.core.group.commands import (
     TopicsDeleted,
     TxnOffsetCommit,
 )
+from moldau.core.group.consumer.apply import apply_consumer_record, consumer_of
+from moldau.core.group.consumer.commands import ConsumerHeartbeat, DescribeConsumerGroups
+from moldau.core.group.consumer.decide_guest import (
+    decide_guest_heartbeat,
+    decide_guest_join,
+    decide_guest_leave,
+    decide_guest_sync,
+)
+from moldau.core.group.consumer.decide_heartbeat import decide_consumer_heartbeat
+from moldau.core.group.consumer.describe import decide_describe_consumers
+from moldau.core.group.consumer.draft import TIMERS
+from moldau.core.group.consumer.leaving import time_is_up
+from moldau.core.group.consumer.leaving import wake as wake_consumers
+from moldau.core.group.consumer.records import CONSUMER_RECORDS
+from moldau.core.group.consumer.soft import ConsumerSoft
+from moldau.core.group.consumer.state import ConsumerGroup
+from moldau.core.group.consumer.topics import Topics
 from moldau.core.group.decide_admin import decide_delete, decide_describe, decide_list
 from moldau.core.group.decide_classic import decide_heartbeat, decide_join, decide_leave, decide_sync
 from moldau.core.group.decide_expiry import offsets_time_is_up
@@ -66,14 +83,22 @@ DECIDE: Final[Mapping[type, Callable[[Turn, Any], object]]] = {
     DescribeGroups: decide_describe,
     ListGroups: decide_list,
     DeleteGroups: decide_delete,
+    ConsumerHeartbeat: decide_consumer_heartbeat,
+    DescribeConsumerGroups: decide_describe_consumers,
 }
 
-DECIDE_ON_CONSUMER_GROUP: Final[Mapping[type, Callable[[Turn, Any], object]]] = {}
+DECIDE_ON_CONSUMER_GROUP: Final[Mapping[type, Callable[[Turn, Any], object]]] = {
+    JoinGroup: decide_guest_join,
+    SyncGroup: decide_guest_sync,
+    Heartbeat: decide_guest_heartbeat,
+    LeaveGroup: decide_guest_leave,
+}
 """Membership commands of the classic protocol that meet a KIP-848 group."""
 
 APPLY: Final[Mapping[type, Callable[[ShardState, Any, int], None]]] = {
     OffsetCommitted: writer.apply_offset_committed,
     GroupStored: writer.apply_group_stored,
+    **dict.fromkeys(CONSUMER_RECORDS, apply_consumer_record),
 }
 
 EXPIRE_CLASSIC: Final[Mapping[TimerKind, Callable[[Turn, LiveGroup, Timer], None]]] = {
@@ -82,7 +107,7 @@ EXPIRE_CLASSIC: Final[Mapping[TimerKind, Callable[[Turn, LiveGroup, Timer], None
     TimerKind.SYNC: lambda turn, group, timer: rebalance.sync_time_is_up(turn, group),
 }
 
-EXPIRE_CONSUMER: Final[Mapping[TimerKind, Callable[[Turn, Timer], None]]] = {}
+EXPIRE_CONSUMER: Final[Mapping[TimerKind, Callable[[Turn, Timer], None]]] = dict.fromkeys(TIMERS, time_is_up)
 
 
 class GroupShard:
@@ -91,6 +116,17 @@ class GroupShard:
         """May be exchanged at any time; takes effect with the next decision."""
         self.state = ShardState()
         self.soft = Soft()
+        self.soft.consumer = ConsumerSoft()
+
+    @property
+    def topics(self) -> Topics:
+        """The cluster's topics, as the newest metadata shows them; exchanged by the runtime at any time."""
+        topics: Topics = self.soft.consumer.topics
+        return topics
+
+    @topics.setter
+    def topics(self, topics: Topics) -> None:
+        self.soft.consumer.topics = topics
 
     # -- replicated state --------------------------------------------------------------------------------------------
 
@@ -146,6 +182,9 @@ class GroupShard:
         for group in self.state.groups.values():
             if group.metadata is not None and group.metadata.members:
                 self._wake(turn, LiveGroup.from_stored(group.group_id, group.metadata))
+            consumer = consumer_of(group)
+            if consumer is not None:
+                wake_consumers(turn, consumer)
         return turn.decision(None)
 
     def _wake(self, turn: Turn, live: LiveGroup) -> None:
@@ -161,9 +200,17 @@ class GroupShard:
         turn = self._turn(now)
         for ticket, _ in decision.completions:
             turn.complete(ticket, refused)
+        self.soft.consumer.seen_version.clear()
         for record in decision.records:
-            if isinstance(record, GroupStored) and record.value is not None:
-                self._take_back(turn, record.group_id, record.value, refused)
+            if isinstance(record, GroupStored):
+                stored = self.state.groups.get(record.group_id)
+                consumer = consumer_of(stored)
+                if consumer is not None:
+                    self._stay_consumer(turn, consumer, refused)
+                elif record.value is not None:
+                    self._take_back(turn, record.group_id, record.value, refused)
+                elif stored is not None and stored.metadata is not None and record.group_id not in self.soft.classic:
+                    self._wake(turn, turn.at_rest(stored))  # it did not become a KIP-848 group
         return turn.decision(refused)
 
     def _take_back(self, turn: Turn, group_id: str, unstored: GroupMetadata, refused: Refused) -> None:
@@ -182,6 +229,13 @@ class GroupShard:
             for member in live.members.values():
                 member.assignment = EMPTY_ASSIGNMENT
             rebalance.open_door(turn, live)
+
+    def _stay_consumer(self, turn: Turn, consumer: ConsumerGroup, refused: Refused) -> None:
+        """It did not become a classic group: those who wait in it are sent away, and watched as before."""
+        live = self.soft.classic.get(consumer.group_id)
+        if live is not None:
+            self._dismiss(turn, live, refused.code)
+        wake_consumers(turn, consumer)
 
     def _dismiss(self, turn: Turn, live: LiveGroup, error: ErrorCode) -> None:
         for member in live.members.values():

@@ -25,8 +25,13 @@ class TimerKind(enum.StrEnum):
     OFFSETS = "offsets"
     """Time to look for expired offsets."""
     CONSUMER_SESSION = "consumer-session"
+    """A member of a KIP-848 group has not been heard of."""
     CONSUMER_REBALANCE = "consumer-rebalance"
-    CONSUMER_REGEX = "consumer-regex"
+    """The end of waiting for a member to give up partitions."""
+    CONSUMER_JOIN = "consumer-join"
+    """The end of waiting for a classic member of a KIP-848 group to join again."""
+    CONSUMER_SYNC = "consumer-sync"
+    """The same for its SyncGroup."""
 
 
 class Timer(NamedTuple):
@@ -102,7 +107,7 @@ class Soft:
         self.unswept: list[str] = []
         """Groups that the present search for expired offsets has not come to yet."""
         self.consumer: Any = None
-        """The soft state of KIP-848 groups (`consumer/soft.py`)."""
+        """The soft state of KIP-848 groups (`consumer/soft.py`), set by the shard."""
 
     def validate(self) -> None:
         for group_id, group in self.classic.items():
