@@ -65,13 +65,14 @@ def offset_of_max_timestamp(log: LogState, end_offset: i64) -> tuple[int, int, i
     for segment in log.segments:
         if segment.size_bytes == 0:
             continue
-        segment.load_indexes()
+        segment.know_max()
         if segment.max_timestamp > best_timestamp:
             best = segment
             best_timestamp = segment.max_timestamp
     if best is None:
         return None
     scanner = best.scanner(best.position_for(best.offset_of_max_timestamp))
+    log.note_read(best)
     header = scanner.next()
     if header is None:
         best.check_walk(scanner)

@@ -331,12 +331,16 @@ class Segment:
 
     def largest_timestamp(self) -> i64:
         """The largest timestamp of a batch; when no batch has one, when the file was last written."""
-        if not self.max_known:
-            self.load_indexes()
-            self.drop_indexes()
+        self.know_max()
         if self.max_timestamp >= 0:
             return self.max_timestamp
         return self.disk.modified_ms(self.path(LOG_SUFFIX))
+
+    def know_max(self) -> None:
+        """Make `max_timestamp` stand for the whole segment, without keeping a sealed one's indexes in memory."""
+        if not self.max_known:
+            self.load_indexes()
+            self.drop_indexes()
 
     def load_first_timestamp(self) -> None:
         if self.size_bytes > 0 and self.first_timestamp < 0:

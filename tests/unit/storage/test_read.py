@@ -126,6 +126,18 @@ def test_time_lookup_looks_inside_compressed_batches_and_respects_the_start(disk
     assert log.offset_of_max_timestamp(9) is None
 
 
+def test_looking_for_the_largest_timestamp_keeps_few_indexes_in_memory(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root, segment_bytes=1000, index_interval_bytes=100)
+    for number in range(200):
+        append(log, batch(timestamp=NOW_MS + (number * 37) % 200))
+    log.close()
+    fresh, _ = reopen(log, clean=True)
+    assert len(fresh.segments) > 10
+    newest = next(number for number in range(200) if (number * 37) % 200 == 199)
+    assert fresh.offset_of_max_timestamp(200) == (NOW_MS + 199, newest, 0)
+    assert sum(segment.sealed and segment.indexed for segment in fresh.segments) <= 1
+
+
 def test_time_lookup_survives_a_restart(disk: RealDisk, root: str) -> None:
     log = new_log(disk, root, segment_bytes=3000, index_interval_bytes=100)
     for number in range(100):
