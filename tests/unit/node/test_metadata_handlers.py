@@ -138,6 +138,27 @@ def test_topics_can_be_asked_for_by_id_from_version_12() -> None:
     on_a_machine(scenario)
 
 
+def test_a_question_with_a_foreign_id_does_not_spoil_the_answer_to_the_name_alone() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        await create(node, "orders", 1)
+        odd = MetadataRequest(topics=[MetadataRequestTopic(name="orders", topic_id=b"x" * 16)])
+        await ask(metadata, odd, node, 12)
+        assert [topic.error_code for topic in (await ask_metadata(node, "orders")).topics] == [0]
+
+    on_a_machine(scenario)
+
+
+def test_a_topic_asked_for_twice_is_answered_once() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        await create(node, "orders", 1)
+        answer = await ask_metadata(node, "orders", "none", "orders", "none", allow_auto_topic_creation=False)
+        assert [topic.name for topic in answer.topics] == ["orders", "none"]
+
+    on_a_machine(scenario)
+
+
 def test_the_clusters_own_topics_adapt_to_a_single_node_unless_somebody_set_their_factor() -> None:
     async def scenario(machine: Machine) -> None:
         node = await machine.start(offsets_topic_num_partitions="4")

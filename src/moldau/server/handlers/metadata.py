@@ -47,11 +47,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> Encoded | Corou
 
 def _question(request: MetadataRequest, context: RequestContext) -> tuple[Any, ...]:
     topics = request.topics
-    asked = (
-        None
-        if topics is None
-        else tuple([topic.name if topic.name is not None else topic.topic_id for topic in topics])
-    )
+    asked = None if topics is None else tuple([(topic.name, topic.topic_id) for topic in topics])
     return (
         "metadata",
         context.api_version,
@@ -146,7 +142,8 @@ def _topics(
     version = context.api_version
     if request.topics is None or (version == 0 and not request.topics):
         return [_topic(topic, image, operations) for topic in image.topics_by_name.values()]
-    return [_asked_topic(asked.name, asked.topic_id, version, image, operations, refusals) for asked in request.topics]
+    once = dict.fromkeys((asked.name, asked.topic_id) for asked in request.topics)  # asked twice, answered once
+    return [_asked_topic(name, topic_id, version, image, operations, refusals) for name, topic_id in once]
 
 
 def _asked_topic(
