@@ -49,6 +49,7 @@ class Cleaner:
         self._on_cleaned = on_cleaned
         self._cleaned: dict[str, dict[TopicPartition, int]] = {}
         self._under_way: set[TopicPartition] = set()
+        self._writing = asyncio.Lock()
         self._told: dict[TopicPartition, str] = {}
 
     async def run(self) -> None:
@@ -76,32 +77,53 @@ class Cleaner:
         for tp, log in list(self.log_dirs.logs.items()):
             if tp in self._under_way or log.offline:
                 continue
-            now_ms = self.log_dirs.clock.now_ms()
             try:
-                deleted += log.delete_old_segments(now_ms)
+                await self._know_times(log)
+                deleted += log.delete_old_segments(self.log_dirs.clock.now_ms())
             except DiskFailed as error:
                 log.home.fail(str(error))
             except CorruptBatch as error:
                 # A damaged segment keeps its log from being trimmed, not the broker from running.
                 self._tell_once(tp, str(error))
-            log.producers.expire(now_ms, log.producer_expiration_ms)
+            log.producers.expire(self.log_dirs.clock.now_ms(), log.producer_expiration_ms)
             await asyncio.sleep(0)
         return deleted
+
+    async def _know_times(self, log: PartitionLog) -> None:
+        """After a start the ages of segments come from their time indexes. There may be thousands: not all at once."""
+        for segment in list(log.segments):
+            if not segment.max_known and not log.offline:
+                segment.know_max()
+                await asyncio.sleep(0)
 
     # --- compaction --------------------------------------------------------------------------------------------------
 
     async def clean_next(self) -> CleanReport | None:
         """Compact the log that needs it most; None when none does."""
         plans: dict[str, tuple[TopicPartition, PartitionLog, CleanPlan]] = {}
-        for tp, log in self.log_dirs.logs.items():
-            plan = self.plan(tp, log)
+        for tp, log in list(self.log_dirs.logs.items()):
+            if not log.settings.compact:
+                continue
+            plan = await self._plan_slowly(tp, log)
             if plan is not None:
                 plans[str(tp)] = (tp, log, plan)
         name = dirtiest((name, plan, log.settings) for name, (_, log, plan) in plans.items())
         if name is None:
             return None
-        tp, log, plan = plans[name]
-        return await self.clean(tp, log, plan)
+        tp, log, _ = plans[name]
+        plan = self.plan(tp, log)  # again: others had their turn since
+        return None if plan is None else await self.clean(tp, log, plan)
+
+    async def _plan_slowly(self, tp: TopicPartition, log: PartitionLog) -> CleanPlan | None:
+        """`plan`, with turns for others: a broker may have thousands of logs to look at."""
+        try:
+            await self._know_times(log)
+        except CorruptBatch:
+            pass  # `plan` meets it too, and tells
+        except DiskFailed as error:
+            log.home.fail(str(error))
+        await asyncio.sleep(0)
+        return self.plan(tp, log)
 
     def plan(self, tp: TopicPartition, log: PartitionLog) -> CleanPlan | None:
         """What compaction would do to a log; None when it is not to be compacted."""
@@ -180,6 +202,8 @@ class Cleaner:
         await self._write_cleaned(log.home)
 
     async def _write_cleaned(self, home: LogDirectory) -> None:
-        offsets = {tp: offset for tp, offset in self._cleaned_in(home).items() if tp in self.log_dirs.logs}
-        path = f"{home.path}/{CLEANER_CHECKPOINT}"
-        await self.log_dirs.disk.off_loop(partial(write_offsets, self.log_dirs.disk, path, offsets))
+        """One at a time: several workers, and deletions of topics, have something to note."""
+        async with self._writing:
+            offsets = {tp: offset for tp, offset in self._cleaned_in(home).items() if tp in self.log_dirs.logs}
+            path = f"{home.path}/{CLEANER_CHECKPOINT}"
+            await self.log_dirs.disk.off_loop(partial(write_offsets, self.log_dirs.disk, path, offsets))

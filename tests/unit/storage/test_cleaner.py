@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from pathlib import Path
 
 from moldau.core.log.settings import LogSettings
 from moldau.model.ids import TopicPartition
 from moldau.runtime.disk import RealDisk
+from moldau.storage.checkpoints import read_offsets
 from moldau.storage.clean_log import CleanerLimits
 from moldau.storage.cleaner import Cleaner
+from moldau.storage.names import CLEANER_CHECKPOINT
 from moldau.storage.partition_log import PartitionLog
 
 from .support import (
@@ -299,6 +302,46 @@ def test_the_throttle_makes_compaction_take_its_time(disk: RealDisk, tmp_path: P
         report = await Cleaner(dirs, limits=CleanerLimits(io_bytes_per_second=200_000)).clean_next()
         assert report is not None
         assert loop.time() - start >= report.bytes_read / 200_000 * 0.9
+        await dirs.close()
+
+    asyncio.run(act())
+
+
+def test_looking_at_many_segments_leaves_turns_to_others(disk: RealDisk, tmp_path: Path) -> None:
+    """After a start every segment's time index has to be read; requests must not wait for all of them together."""
+
+    async def act() -> None:
+        dirs = log_dirs(disk, str(tmp_path), compact=True, segment_bytes=1000)
+        await dirs.open()
+        fill(dirs.create("t", TOPIC_ID, 0), 100, 1000)
+        await dirs.close()
+        again = log_dirs(disk, str(tmp_path), compact=True, segment_bytes=1000)
+        await again.open()
+        segments = again.logs[TopicPartition("t", 0)].segments
+        assert len(segments) > 10
+        known: list[int] = []
+        work = asyncio.ensure_future(Cleaner(again).retention_pass())
+        while not work.done():
+            known.append(sum(segment.max_known for segment in segments))
+            await asyncio.sleep(0)
+        assert max(after - before for before, after in itertools.pairwise(known)) <= 1
+        await again.close()
+
+    asyncio.run(act())
+
+
+def test_two_that_note_what_was_cleaned_do_not_write_at_the_same_time(disk: RealDisk, tmp_path: Path) -> None:
+    async def act() -> None:
+        dirs = log_dirs(disk, str(tmp_path), compact=True)
+        await dirs.open()
+        for number in range(20):
+            dirs.create("t", TOPIC_ID, number)
+        cleaner = Cleaner(dirs)
+        for number in range(20):
+            cleaner._cleaned_in(dirs.directories[0])[TopicPartition("t", number)] = number
+        await asyncio.gather(*(cleaner.forget([TopicPartition("t", number)]) for number in range(20)))
+        assert not dirs.directories[0].offline
+        assert read_offsets(disk, f"{tmp_path}/{CLEANER_CHECKPOINT}") == {}
         await dirs.close()
 
     asyncio.run(act())
