@@ -338,6 +338,8 @@ class Node:
             self.log_dirs.set_producer_expiration(self.settings.int("producer.id.expiration.ms"))
         if self.cleaner is not None:
             apply_changes(self.cleaner, self.settings)
+        if self.groups is not None:
+            self.groups.settings_changed()
         if self.server is not None:
             self.server.update_limits(ServerLimits.from_settings(self.settings))
 

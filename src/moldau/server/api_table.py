@@ -96,6 +96,8 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.DESCRIBE_PRODUCERS, "describe_producers"),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, "describe_transactions"),
     Api(ApiKey.LIST_TRANSACTIONS, "list_transactions"),
+    Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "consumer_group_heartbeat"),
+    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "consumer_group_describe"),
     Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources"),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions"),
 )

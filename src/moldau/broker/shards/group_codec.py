@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from moldau.broker.shards import consumer_codec
 from moldau.core.group.records import CommittedOffset, GroupMetadata, GroupStored, OffsetCommitted, StoredMember
 from moldau.model.failures import WireError
 from moldau.model.ids import NO_TOPIC_ID
@@ -232,9 +233,11 @@ Decoder = Callable[[bytes, bytes | None], Any]
 ENCODE: Final[Mapping[type, Encoder]] = {
     OffsetCommitted: encode_offset,
     GroupStored: encode_group,
+    **consumer_codec.ENCODE,
 }
 DECODE: Final[Mapping[int, Decoder]] = {
     LEGACY_OFFSET: decode_offset,
     OFFSET: decode_offset,
     GROUP: decode_group,
+    **consumer_codec.DECODE,
 }

@@ -10,6 +10,7 @@ from moldau.broker.internal_topics import new_topic
 from moldau.broker.partitions import PartitionTable
 from moldau.broker.shards.directory import ShardDirectory, Spawn
 from moldau.broker.shards.group_codec import GroupCodec
+from moldau.broker.shards.image_topics import ImageTopics
 from moldau.broker.shards.runtime import ShardRuntime, ShardState
 from moldau.config.settings import Settings
 from moldau.core.group.commands import TopicsDeleted
@@ -30,6 +31,13 @@ def group_settings(settings: Settings) -> GroupSettings:
         offset_metadata_bytes_max=settings.int("offset.metadata.max.bytes"),
         offsets_retention_ms=settings.int("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=settings.int("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=settings.int("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=settings.int("group.consumer.heartbeat.interval.ms"),
+        consumer_max_size=settings.int("group.consumer.max.size"),
+        consumer_assignors=tuple(settings.list("group.consumer.assignors")),
+        consumer_migration_policy=settings.str("group.consumer.migration.policy").lower(),
+        consumer_regex_refresh_interval_ms=settings.int("group.consumer.regex.refresh.interval.ms"),
+        consumer_assignment_interval_ms=settings.int("group.consumer.assignment.interval.ms"),
     )
 
 
@@ -50,6 +58,7 @@ class GroupCoordinator:
         self._settings = settings
         self._images = images
         self._removed_while_loading: dict[ShardRuntime, list[tuple[str, bytes]]] = {}
+        self._topics = ImageTopics(images.image)
         now = settings()
         self.shards = ShardDirectory(
             CONSUMER_OFFSETS_TOPIC,
@@ -68,17 +77,36 @@ class GroupCoordinator:
         self.shards.on_ready = self._ready
 
     def start(self) -> None:
-        self.shards.start()
+        # Before the shards react to an image, they must see its topics.
         self._images.subscribe(self._react)
+        self.shards.start()
 
     def close(self) -> None:
         self.shards.close()
         self._removed_while_loading.clear()
 
+    def settings_changed(self) -> None:
+        """Broker settings changed while running; the next decisions obey them."""
+        settings = group_settings(self._settings())
+        for core in self._cores():
+            core.settings = settings
+
     def _new_core(self, index: int) -> GroupShard:
-        return GroupShard(group_settings(self._settings()))
+        core = GroupShard(group_settings(self._settings()))
+        core.topics = self._topics
+        return core
+
+    def _cores(self) -> list[GroupShard]:
+        return [shard.core for shard in self.shards.all() if isinstance(shard.core, GroupShard)]
 
     def _react(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        names_changed = bool(delta.topics_created or delta.topics_removed)
+        self._topics = ImageTopics(image, self._topics, names_changed=names_changed)
+        for core in self._cores():
+            core.topics = self._topics
+        self._forget_removed(delta)
+
+    def _forget_removed(self, delta: MetadataDelta) -> None:
         """Offsets of deleted topics go, wherever they are stored."""
         removed = [(topic.name, topic_id) for topic_id, topic in delta.topics_removed.items()]
         if not removed:

@@ -24,7 +24,7 @@ METADATA_VERSION_4_3: Final = 30
 SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = {
     "metadata.version": FeatureRange(7, METADATA_VERSION_4_3, METADATA_VERSION_4_3),
     "transaction.version": FeatureRange(0, 2, 2),
-    "group.version": FeatureRange(0, 0, 0),
+    "group.version": FeatureRange(0, 1, 1),
     "share.version": FeatureRange(0, 0, 0),
     "streams.version": FeatureRange(0, 0, 0),
     "eligible.leader.replicas.version": FeatureRange(0, 0, 0),
