@@ -5,12 +5,15 @@ Compiled: one `RequestContext` is made per request. Facts that belong to the con
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Final
 
 from mypy_extensions import i32, i64
 
 from moldau.server.services import Services
 from moldau.storage.flush_set import Flushable
+
+_NUMBERS: Final = count(1)
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Kafka's principal for a client on a listener without authentication."""
@@ -31,6 +34,8 @@ class Peer:
         inter_broker: bool = False,
     ) -> None:
         self.services = services
+        self.number: int = next(_NUMBERS)
+        """Of two connections the newer has the larger one."""
         self.listener = listener
         """The listener's name, upper case as Kafka writes it."""
         self.peer_host = peer_host

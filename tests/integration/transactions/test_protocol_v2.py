@@ -121,23 +121,6 @@ def test_offsets_join_the_transaction_by_being_committed(wire: WireClient, topic
     assert wire.committed(group, topic, require_stable=True) == (5, "NONE")
 
 
-def test_the_epochs_of_a_producer_id_run_out(wire: WireClient, topic: str, unique: Unique) -> None:
-    name = unique()
-    pid, epoch = wire.begin(name)
-    while epoch < 32766:  # aborts without a transaction are the quickest way there
-        error, _, next_epoch = wire.end(name, pid, epoch, commit=False, version=5)
-        epoch = next_epoch if error == "NONE" else epoch
-    assert wire.produce_until_let_in(name, pid, epoch, 0, (topic, 0)) == ["NONE"]
-    error, next_pid, next_epoch = wire.end(name, pid, epoch, commit=True, version=5)
-    assert (error, next_epoch) == ("NONE", 0)
-    assert next_pid != pid
-    wire.wait_until(name, "CompleteCommit")
-    assert wire.end(name, pid, epoch, commit=True, version=5) == ("NONE", next_pid, 0)
-    assert wire.produce(name, next_pid, 0, 0, (topic, 0), version=12) == ["NONE"]
-    assert wire.end(name, next_pid, 0, commit=True, version=5) == ("NONE", next_pid, 1)
-    assert wire.fetch(topic, 0, committed=True).last_stable_offset == 4
-
-
 def test_a_producer_that_missed_what_became_of_its_epoch(wire: WireClient, topic: str, unique: Unique) -> None:
     name = unique()
     pid, epoch = wire.begin(name)

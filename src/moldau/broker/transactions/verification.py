@@ -29,6 +29,18 @@ class PartitionVerifier:
         self._sequences: dict[tuple[str, int, int], tuple[int, int]] = {}
         """(topic, partition, producer id) -> (epoch, lowest sequence) of writes that were asked about and not appended
         yet. A later one must not get in first: the partition knows nothing of the producer, so it would accept it."""
+        self._committers: dict[tuple[str, int, int], int] = {}
+        """(group id, producer id, epoch) -> the newest connection that committed offsets."""
+
+    def is_ghost(self, group_id: str, producer_id: int, producer_epoch: int, connection: int) -> bool:
+        """Whether a commit of offsets comes on a connection its client has given up. With transactions v1 it could
+        otherwise set the group back, in the middle of the next transaction."""
+        place = (group_id, producer_id, producer_epoch)
+        newest = self._committers.pop(place, connection)
+        self._committers[place] = max(newest, connection)
+        if len(self._committers) > SEQUENCES_MAX:
+            del self._committers[next(iter(self._committers))]
+        return connection < newest
 
     def ask(
         self,

@@ -19,6 +19,10 @@ class _NeedsProducerId:
         return "NEEDS_PRODUCER_ID"
 
 
+NO_CONNECTION: Final = 0
+"""Connections are numbered from 1 in the order they were opened. A client speaks for its transaction on one of them,
+and opens another only when it has given up on the first: what arrives on the first afterwards is a ghost."""
+
 NEEDS_PRODUCER_ID: Final = _NeedsProducerId()
 """The reply when a command cannot be decided without a new producer id: get one, and ask again with it. Ids come from
 the controller, so a core cannot make them, and asking for one each time would waste them."""
@@ -40,6 +44,7 @@ class AddPartitions(NamedTuple):
     partitions: frozenset[TopicPartition]
     implicit: bool = False
     """By the produce itself (transactions v2), not by a call of its own."""
+    connection: int = NO_CONNECTION
 
 
 class VerifyPartitions(NamedTuple):
@@ -59,6 +64,7 @@ class EndTransaction(NamedTuple):
     bumps_epoch: bool = False
     """The client speaks transactions v2: each end gives it a new epoch."""
     fresh_producer_id: int = NO_PRODUCER_ID
+    connection: int = NO_CONNECTION
 
 
 class MarkersWritten(NamedTuple):

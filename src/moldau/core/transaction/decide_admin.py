@@ -68,6 +68,6 @@ def expire_ids(turn: Turn) -> bool:
         if found.state in AT_REST and found.last_update_ms <= oldest_ms:
             if len(turn.records) == EXPIRED_PER_TURN:
                 return True
-            turn.soft.last_epochs.pop(name, None)
+            turn.soft.forget(name)
             turn.records.append(TransactionStored(name, None))
     return False

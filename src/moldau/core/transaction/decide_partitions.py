@@ -19,6 +19,9 @@ def decide_add(turn: Turn, command: AddPartitions) -> object:
     refused = _refusal(found, command)
     if refused is not None or found is None:
         return refused
+    if turn.soft.is_ghost(command.transactional_id, command.connection):
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "its client has gone on, on a newer connection")
+    turn.soft.heard(command.transactional_id, command.connection)
     reply = PartitionsReply(dict.fromkeys(sorted(command.partitions), ErrorCode.NONE))
     if found.state is TxnState.ONGOING and command.partitions <= found.partitions:
         return reply

@@ -91,6 +91,7 @@ def _let_in_again(turn: Turn, command: InitProducerId, found: Transaction) -> ob
     else:
         rested = rested._replace(producer_id=command.fresh_producer_id, producer_epoch=0)
         turn.soft.note_last_epoch(name, expected)
+    turn.soft.connections.pop(name, None)
     turn.move(name, found, rested)
     return ProducerReply(rested.producer_id, rested.producer_epoch)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from moldau.core.transaction.commands import NO_CONNECTION
 from moldau.core.transaction.records import NO_EPOCH, NO_TIMESTAMP, Transaction, TransactionStored
 from moldau.core.transaction.states import AT_REST, PREPARED, TxnState
 from moldau.model.checks import check
@@ -69,6 +70,9 @@ class Soft:
         """Transactional id -> the epoch before the present one, unless another producer was let in since: whoever had
         it and missed what became of it is told the present one (KIP-360). After a fail-over it is fenced instead."""
 
+        self.connections: dict[str, int] = {}
+        """Transactional id -> the newest connection that spoke for its present epoch."""
+
     def next_deadline_ms(self) -> int | None:
         if self.abort_scan_ms is None or self.expiry_scan_ms is None:
             return self.expiry_scan_ms if self.abort_scan_ms is None else self.abort_scan_ms
@@ -83,6 +87,20 @@ class Soft:
         else:
             self.last_epochs[name] = epoch
 
+    def is_ghost(self, name: str, connection: int) -> bool:
+        """Whether its client has given this connection up. Transactions v1 cannot tell a late request from a new one by
+        its epoch; without this, a late EndTxn would end the next transaction half way (KIP-890)."""
+        return NO_CONNECTION < connection < self.connections.get(name, NO_CONNECTION)
+
+    def heard(self, name: str, connection: int) -> None:
+        if connection != NO_CONNECTION:
+            self.connections[name] = connection
+
+    def forget(self, name: str) -> None:
+        self.last_epochs.pop(name, None)
+        self.connections.pop(name, None)
+
     def validate(self, state: ShardState) -> None:
         check(set(self.last_epochs) <= set(state.transactions), "an epoch is remembered of an unknown id")
+        check(set(self.connections) <= set(state.transactions), "a connection is remembered of an unknown id")
         check(not state.ongoing or self.abort_scan_ms is not None, "open transactions that nobody times out")

@@ -44,6 +44,7 @@ def _add(request: AddOffsetsToTxnRequest, context: RequestContext, index: int) -
         request.producer_id,
         request.producer_epoch,
         frozenset({TopicPartition(CONSUMER_OFFSETS_TOPIC, index)}),
+        connection=context.peer.number,
     )
     version = int(context.api_version)
 

@@ -75,6 +75,8 @@ def _question(asked: AddPartitionsToTxnTransaction, context: RequestContext) -> 
     who = (asked.transactional_id, asked.producer_id, asked.producer_epoch, frozenset(keys))
     if asked.verify_only:
         return shards.find(asked.transactional_id), VerifyPartitions(*who)
+    if context.api_version < BATCHED_FROM:
+        return shards.find(asked.transactional_id), AddPartitions(*who, connection=context.peer.number)
     return shards.find(asked.transactional_id), AddPartitions(*who, implicit=context.api_version >= IMPLICIT_FROM)
 
 

@@ -31,6 +31,7 @@ def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | 
         request.producer_epoch,
         request.committed,
         bumps_epoch=version >= EPOCH_SINCE_VERSION,
+        connection=context.peer.number,
     )
 
     def respond(reply: Any) -> EndTxnResponse:

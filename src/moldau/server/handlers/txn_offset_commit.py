@@ -76,6 +76,9 @@ def _verify_and_commit(
         deliver(refused)
         return
     producer = Producer(command.producer_id, command.producer_epoch)
+    if context.services.transactions.verifier.is_ghost(command.group_id, *producer, context.peer.number):
+        deliver(Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "its client has gone on, on a newer connection"))
+        return
     if shard.partition.log.producers.has_open_transaction(*producer):
         shard.submit_to(command, deliver, producer=producer)
         return
