@@ -18,6 +18,7 @@ from moldau.config.settings import Settings
 from moldau.model.failures import MoldauError
 from moldau.node.compose import Node
 from moldau.node.failures import AddressInUse, DirectoryInUse
+from moldau.runtime.file_limit import raise_open_files_limit
 from moldau.runtime.net import new_event_loop
 from moldau.runtime.ports import Ports, real_ports
 from moldau.runtime.systemd import notify
@@ -42,6 +43,7 @@ def run(
     """Block until the node has stopped. `ready` is told the bootstrap address once clients can connect.
 
     Raises `AddressInUse` or `DirectoryInUse` when it cannot start, `NodeFailed` when it had to stop."""
+    raise_open_files_limit()
     loop = new_event_loop()
     try:
         asyncio.set_event_loop(loop)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import moldau
+from moldau.runtime.file_limit import OPEN_FILES_MAX
 
 SERVE = """
 import sys
@@ -25,10 +26,10 @@ run(settings, ready=lambda bootstrap: print(bootstrap, flush=True))
 SOURCE = str(Path(moldau.__file__).parents[1])
 
 
-def serve(data: Path, **environment: str) -> subprocess.Popen[str]:
+def serve(data: Path, code: str = SERVE, **environment: str) -> subprocess.Popen[str]:
     path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH", "")]))
     return subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(data)],
+        [sys.executable, "-c", code, str(data)],
         env={**os.environ, "PYTHONPATH": path, **environment},
         stdout=subprocess.PIPE,
         text=True,
@@ -69,3 +70,15 @@ def test_starting_and_stopping_costs_less_than_a_second_of_processor_time(tmp_pa
         process.send_signal(signal.SIGTERM)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.0
+
+
+def test_a_node_takes_as_many_open_files_as_it_may_have(tmp_path: Path) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, {hard}))\n"
+    tell = SERVE.replace("print(bootstrap", "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0]")
+    with serve(tmp_path, code=few + tell) as process:
+        assert process.stdout is not None
+        allowed = int(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+    assert allowed == min(hard, OPEN_FILES_MAX) if hard != resource.RLIM_INFINITY else OPEN_FILES_MAX
