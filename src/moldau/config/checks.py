@@ -156,6 +156,7 @@ _ORDERED: Final = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     ("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
     ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
     ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
     ("group.share.min.session.timeout.ms", "group.share.max.session.timeout.ms"),
     ("group.share.min.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),

@@ -142,11 +142,11 @@ def test_protection_that_is_not_there_yet_is_a_warning_and_other_features_are_no
     overrides = {
         "authorizer.class.name": "x.Y",
         "listener.name.ext.ssl.client.auth": "required",
-        "offsets.retention.minutes": "5",
+        "group.streams.max.size": "5",
     }
     later, missing = Settings.from_sources(overrides=overrides).notices
     assert not later.warning
-    assert later.text.endswith(": offsets.retention.minutes")
+    assert later.text.endswith(": group.streams.max.size")
     assert missing.warning
     assert missing.text.endswith(": authorizer.class.name, listener.name.ext.ssl.client.auth")
 

@@ -417,9 +417,10 @@ def test_api_versions_tells_which_features_are_final_and_which_could_be() -> Non
         asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         told = await ask(api_versions, asked, node, 4)
         final = [(row.name, row.max_version_level) for row in told.finalized_features]
-        assert final == [("metadata.version", METADATA_VERSION_4_3)]
-        possible = [(row.name, row.min_version, row.max_version) for row in told.supported_features]
-        assert possible == [("metadata.version", 7, METADATA_VERSION_4_3)]
+        levels = {"metadata.version": METADATA_VERSION_4_3, "transaction.version": 2, "group.version": 1}
+        assert sorted(final) == sorted(levels.items())
+        possible = {row.name: (row.min_version, row.max_version) for row in told.supported_features}
+        assert possible == {name: (7 if name == "metadata.version" else 0, top) for name, top in levels.items()}
         assert told.finalized_features_epoch == node.images.image.offset
 
     on_a_machine(scenario)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from moldau.broker.images import Images
 from moldau.broker.partition import Partition
 from moldau.broker.partitions import PartitionTable
-from moldau.broker.shards.loading import Codec
+from moldau.broker.shards.loading import READ_BYTES, Codec
 from moldau.broker.shards.placement import partition_for
 from moldau.broker.shards.runtime import ShardCore, ShardRuntime, ShardState
 from moldau.core.metadata.commands import CreateTopics, NewTopic
@@ -49,6 +49,7 @@ class ShardDirectory:
         on_effect: Callable[[ShardRuntime, Any], None] | None = None,
         compression: int = 0,
         commit_timeout_ms: int = 5_000,
+        load_bytes: int = READ_BYTES,
     ) -> None:
         self.topic = topic
         self._new_core = new_core
@@ -63,6 +64,7 @@ class ShardDirectory:
         self._on_effect = on_effect
         self._compression = compression
         self._commit_timeout_ms = commit_timeout_ms
+        self._load_bytes = load_bytes
         self._shards: dict[int, ShardRuntime] = {}
         self._to_load: deque[ShardRuntime] = deque()
         self._loading = False
@@ -157,6 +159,7 @@ class ShardDirectory:
             clock=self._clock,
             compression=self._compression,
             commit_timeout_ms=self._commit_timeout_ms,
+            load_bytes=self._load_bytes,
             on_effect=self._on_effect,
             on_dropped=self._dropped,
             on_bug=self._on_bug,

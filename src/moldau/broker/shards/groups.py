@@ -73,6 +73,7 @@ class GroupCoordinator:
             on_bug=on_bug,
             compression=now.int("offsets.topic.compression.codec"),
             commit_timeout_ms=now.int("offsets.commit.timeout.ms"),
+            load_bytes=now.int("offsets.load.buffer.size"),
         )
         self.shards.on_ready = self._ready
 

@@ -15,7 +15,8 @@ from moldau.records.reader import RecordWalker, batch_body, read_end_marker
 
 RECORDS_PER_TURN: Final = 1_000
 """Applied between two turns of the event loop: a few milliseconds."""
-READ_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 5 * 1024 * 1024
+"""Read at a time unless `offsets.load.buffer.size` says otherwise."""
 _OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 log = logging.getLogger("moldau.shards")
@@ -50,7 +51,9 @@ class Loaded(NamedTuple):
     """Of kinds or versions unknown to this node."""
 
 
-async def replay(partition: Partition, core: Replayed, codec: Codec, wanted: Callable[[], bool]) -> Loaded | None:
+async def replay(
+    partition: Partition, core: Replayed, codec: Codec, wanted: Callable[[], bool], read_bytes: int = READ_BYTES
+) -> Loaded | None:
     """Apply the whole log, also what is appended meanwhile; None when it is not wanted any more. Returns without a
     turn of the loop after its last look at the log's end, so the caller misses nothing."""
     replayer = _Replayer(core, codec)
@@ -59,7 +62,7 @@ async def replay(partition: Partition, core: Replayed, codec: Codec, wanted: Cal
         its_log = partition.log
         if offset >= its_log.end_offset:
             return Loaded(offset, replayer.records, replayer.skipped)
-        found = its_log.read(offset, its_log.end_offset, READ_BYTES, True)
+        found = its_log.read(offset, its_log.end_offset, read_bytes, True)
         if found.error == _OFFSET_OUT_OF_RANGE:
             offset = max(offset, int(its_log.start_offset))
             await asyncio.sleep(0)

@@ -3,8 +3,10 @@ tool's: Java's hash of the name."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
+NAMES_REMEMBERED: Final = 65_536
 _INT_MIN: Final = -(1 << 31)
 
 
@@ -17,6 +19,7 @@ def java_string_hash(text: str) -> int:
     return result - (1 << 32) if result >= 1 << 31 else result
 
 
+@lru_cache(NAMES_REMEMBERED)
 def partition_for(name: str, partitions: int) -> int:
     code = java_string_hash(name)
     return 0 if code == _INT_MIN else abs(code) % partitions

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.broker.partition import Partition, Waiter
 from moldau.broker.shards.batches import RecordTooLarge, build_batches
-from moldau.broker.shards.loading import Codec, LoadFailed, replay
+from moldau.broker.shards.loading import READ_BYTES, Codec, LoadFailed, replay
 from moldau.core.coordination import NOT_YET, Decision, Now
 from moldau.model.checks import InvariantBroken
 from moldau.model.errors import ErrorCode, Refused
@@ -133,6 +133,7 @@ class ShardRuntime:
         clock: Clock,
         compression: int = 0,
         commit_timeout_ms: int = 5_000,
+        load_bytes: int = READ_BYTES,
         on_effect: Callable[[ShardRuntime, Any], None] | None = None,
         on_dropped: Callable[[ShardRuntime], None] | None = None,
         on_bug: Callable[[BaseException], None] | None = None,
@@ -146,6 +147,7 @@ class ShardRuntime:
         self._clock = clock
         self._compression = compression
         self._commit_timeout_ms = commit_timeout_ms
+        self._load_bytes = load_bytes
         self._on_effect = on_effect
         self._on_dropped = on_dropped
         self._watch = _Watch(self)
@@ -367,7 +369,9 @@ class ShardRuntime:
         began = self._loop.time()
         name = f"{self.partition.topic}-{self.partition.index}"
         try:
-            loaded = await replay(self.partition, self.core, self._codec, lambda: self.state is ShardState.LOADING)
+            loaded = await replay(
+                self.partition, self.core, self._codec, lambda: self.state is ShardState.LOADING, self._load_bytes
+            )
         except LoadFailed as problem:
             log.error("coordinator %s could not be loaded: %s", name, problem)
             if self.state is ShardState.LOADING:

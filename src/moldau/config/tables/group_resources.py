@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.model.options import (
+    ACTS,
     BOOLEAN,
     CLUSTER_WIDE,
     INT,
@@ -16,11 +17,11 @@ from moldau.model.options import (
 
 # fmt: off
 OPTIONS: Final[tuple[Option, ...]] = (
-    Option("consumer.session.timeout.ms", INT, 45_000, MEDIUM, CLUSTER_WIDE, NOT_YET,
+    Option("consumer.session.timeout.ms", INT, 45_000, MEDIUM, CLUSTER_WIDE, ACTS,
            "Session timeout of this consumer group.", low=1),
-    Option("consumer.heartbeat.interval.ms", INT, 5000, MEDIUM, CLUSTER_WIDE, NOT_YET,
+    Option("consumer.heartbeat.interval.ms", INT, 5000, MEDIUM, CLUSTER_WIDE, ACTS,
            "Heartbeat interval of this consumer group.", low=1),
-    Option("consumer.assignment.interval.ms", INT, 1000, MEDIUM, CLUSTER_WIDE, NOT_YET,
+    Option("consumer.assignment.interval.ms", INT, 1000, MEDIUM, CLUSTER_WIDE, ACTS,
            "Least time between two target assignments of this consumer group.", low=0),
     Option("share.session.timeout.ms", INT, 45_000, MEDIUM, CLUSTER_WIDE, NOT_YET,
            "Session timeout of this share group.", low=1),

@@ -39,7 +39,7 @@ def test_the_first_broker_names_the_cluster_and_finalises_its_features() -> None
     decision, image = ask(MetadataImage(), register())
     assert decision.reply == RegisterBrokerReply(1)
     assert image.cluster_id == "cluster"
-    assert image.features == {"metadata.version": METADATA_VERSION_4_3}
+    assert image.features == {"metadata.version": METADATA_VERSION_4_3, "transaction.version": 2, "group.version": 1}
     assert list(image.brokers) == [1]
 
 
