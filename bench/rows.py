@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -15,8 +16,9 @@ from bench.samples import Sample
 MIB: Final = 2**20
 GB: Final = 10**9
 TINY_PARTITIONS: Final = 16
-# Enough to fill the measured window, little enough not to meet the kernel's dirty-page limit.
-PRODUCE_BYTES_MAX: Final = 3 * GB
+# Well below the kernel's background limit for dirty pages on a small machine: beyond it writers are slowed down and the
+# row would measure the disk.
+PRODUCE_BYTES_MAX: Final = GB
 FETCH_TOPIC_BYTES: Final = GB
 FETCH_PARTITIONS: Final = 8
 FETCH_BYTES_MAX: Final = MIB
@@ -45,6 +47,22 @@ class Row:
 
     def finish(self, peer: Peer) -> None:
         """Once per peer, after the last round."""
+
+
+def settle(peer: Peer) -> None:
+    """Give each round that writes much the same start.
+
+    Let the disk finish what earlier rounds left dirty. Then write and remove a file, so that the page cache has pages
+    at hand which the host of a virtual machine really backs: otherwise the first peer to write pays for fetching them
+    from the host (five times the CPU was seen) and the next one finds them ready.
+    """
+    os.sync()
+    scratch = peer.work_dir / "scratch"
+    block = bytes(MIB)
+    with scratch.open("wb", buffering=0) as file:
+        for _ in range(2 * PRODUCE_BYTES_MAX // MIB):
+            file.write(block)
+    scratch.unlink()
 
 
 def memory(peer: Peer) -> dict[str, float]:
@@ -90,6 +108,7 @@ class BatchProduce(Row):
         topic = topics.create(peer, self.name, self.connections)
         records, _ = requests.batch_of_size(self.batch_bytes, 1000)
         frames = [requests.produce(topic, partition, records) for partition in range(self.connections)]
+        settle(peer)
         report = load(
             *(peer, "produce", frames),
             connections=self.connections,
@@ -161,6 +180,7 @@ class LibrdkafkaProduce(Row):
 
     def once(self, peer: Peer) -> Sample:
         topic = topics.create(peer, self.name, RD_PARTITIONS)
+        settle(peer)
         report = self._client(peer, "produce", topic)
         topics.delete(peer, topic)
         return record_sample(peer, report)
