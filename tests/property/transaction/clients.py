@@ -1,0 +1,180 @@
+"""Transactional producers as their protocols make them: one request under way, repeated when no answer comes, on a new
+connection, while the old frame may still arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.core.transaction.commands import AddPartitions, EndTransaction, InitProducerId
+from moldau.model.errors import ErrorCode, Refused
+from tests.property.transaction.world import TIMEOUT_MS, Label, World
+
+RETRY = frozenset({"CONCURRENT_TRANSACTIONS"})
+ABORT = frozenset({"TRANSACTION_ABORTABLE", "OUT_OF_ORDER_SEQUENCE_NUMBER"})
+
+
+class Client:
+    """Runs transaction after transaction until it is fenced or told to stop."""
+
+    def __init__(self, world: World, number: int, name: str, *, v2: bool) -> None:
+        self.world = world
+        self.number = number
+        self.name = name
+        self.v2 = v2
+        self.who = (-1, -1)
+        self.alive = True
+        self.stopping = False
+        self.txn = 0
+        self.sequences: dict[int, int] = {}
+        self.added: set[int] = set()
+        self.written = 0
+        self.acked: dict[Label, set[Any]] = {}
+        self.outcome: dict[Label, str] = {}
+        """committed, aborted, unknown; absent while open."""
+        self.connection = world.connect()
+        self._request: Callable[[int, Callable[[Any], None]], None] | None = None
+        self._answered: Callable[[Any], None] | None = None
+        self._ticket = 0
+        self._init()
+
+    @property
+    def label(self) -> Label:
+        return (self.number, self.txn)
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def request(self, send: Callable[[int, Callable[[Any], None]], None], answered: Callable[[Any], None]) -> None:
+        """`send` is given the connection and where the answer goes; it may be called again."""
+        self._ticket += 1
+        self._request, self._answered = send, answered
+        self._transmit()
+
+    def _transmit(self) -> None:
+        ticket, connection, request = self._ticket, self.connection, self._request
+        assert request is not None
+
+        def answer(reply: Any) -> None:
+            if ticket == self._ticket and connection == self.connection and self._answered is not None:
+                answered, self._answered = self._answered, None
+                answered(reply)
+
+        self.world.send(connection, lambda: request(connection, answer))
+
+    def lose_patience(self) -> None:
+        """No answer, or a broken connection: the same request again, on a new one."""
+        if self._answered is not None:
+            self.connection = self.world.connect()
+            self._transmit()
+
+    # -- the life of a producer --------------------------------------------------------------------------------------
+
+    def _init(self, expected: tuple[int, int] = (-1, -1)) -> None:
+        command = InitProducerId(self.name, TIMEOUT_MS, *expected)
+
+        def answered(reply: Any) -> None:
+            if isinstance(reply, Refused):
+                self._refused(reply.code, lambda: self._init(expected))
+                return
+            self.who = tuple(reply)
+            self.sequences.clear()
+            self._begin()
+
+        self.request(lambda connection, answer: self.world.ask(command, answer), answered)
+
+    def _begin(self) -> None:
+        if self.stopping:
+            return
+        self.txn += 1
+        self.added.clear()
+        self.written = 0
+        self.acked[self.label] = set()
+        self._step()
+
+    def _step(self) -> None:
+        """The next thing to do in this transaction."""
+        chance = self.world.random
+        if self.written >= 1 and chance.random() < 0.4:
+            self._end(commit=chance.random() < 0.6)
+            return
+        index = chance.randrange(len(self.world.partitions))
+        if not self.v2 and index not in self.added:
+            self._add(index)
+        else:
+            self._produce(index)
+
+    def _add(self, index: int) -> None:
+        keys = frozenset({self.world.partitions[index].key})
+        who = self.who
+
+        def send(connection: int, answer: Callable[[Any], None]) -> None:
+            known = 0 if "late requests are believed" in self.world.bugs else connection
+            self.world.ask(AddPartitions(self.name, *who, keys, connection=known), answer)
+
+        def answered(reply: Any) -> None:
+            if isinstance(reply, Refused):
+                self._refused(reply.code, lambda: self._add(index))
+                return
+            self.added.add(index)
+            self._produce(index)
+
+        self.request(send, answered)
+
+    def _produce(self, index: int) -> None:
+        record = (*self.label, self.written)
+        self.written += 1
+        sequence, who, label = self.sequences.get(index, 0), self.who, self.label
+
+        def send(connection: int, answer: Callable[[Any], None]) -> None:
+            self.world.produce(self.name, who, self.v2, index, sequence, record, answer)
+
+        def answered(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE:
+                self.acked[label].add(record)
+                self.sequences[index] = sequence + 1
+                self._step()
+            elif code.name in RETRY:
+                self.request(send, answered)
+            else:
+                self._refused(code, None)
+
+        self.request(send, answered)
+
+    def _end(self, *, commit: bool, then_init: bool = False) -> None:
+        who, label = self.who, self.label
+        self.outcome[label] = "unknown" if commit else "aborted"
+
+        def send(connection: int, answer: Callable[[Any], None]) -> None:
+            known = 0 if "late requests are believed" in self.world.bugs else connection
+            command = EndTransaction(self.name, *who, commit, bumps_epoch=self.v2, connection=known)
+            self.world.ask(command, answer)
+
+        def answered(reply: Any) -> None:
+            if isinstance(reply, Refused):
+                if reply.code.name in RETRY:
+                    self.request(send, answered)
+                else:
+                    if reply.code is ErrorCode.INVALID_TXN_STATE and commit:
+                        self.outcome[label] = "aborted"  # it certainly was not committed
+                    self.alive = False
+                return
+            if commit:
+                self.outcome[label] = "committed"
+            if self.v2:
+                self.who = tuple(reply)
+                self.sequences.clear()
+            if then_init and not self.v2:
+                self._init(self.who)
+            else:
+                self._begin()
+
+        self.request(send, answered)
+
+    def _refused(self, code: ErrorCode, repeat: Callable[[], None] | None) -> None:
+        if code.name in RETRY and repeat is not None:
+            repeat()
+        elif code.name in ABORT:
+            self._end(commit=False, then_init=True)
+        else:
+            self.alive = False  # fenced
+            self.outcome.setdefault(self.label, "aborted")
