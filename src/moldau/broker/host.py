@@ -32,8 +32,8 @@ from moldau.storage.log_dirs import LogDirs
 from moldau.storage.names import STRAY_DIR_SUFFIX
 from moldau.storage.partition_log import PartitionLog
 
-CREATIONS_PER_TURN: Final = 8
-"""Logs created between two turns of the event loop: a few milliseconds on a slow file system."""
+LOGS_PER_TURN: Final = 8
+"""Logs created or deleted between two turns of the event loop: a few milliseconds on a slow file system."""
 
 log = logging.getLogger("moldau.host")
 
@@ -79,8 +79,10 @@ class PartitionHost:
     async def react(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Bring this node's partitions in line with the next image. Returns when they are."""
         for removed in delta.topics_removed.values():
-            for partition in removed.partitions:
+            for number, partition in enumerate(removed.partitions, start=1):
                 self._drop(removed.name, partition.index)
+                if number % LOGS_PER_TURN == 0:
+                    await asyncio.sleep(0)
         changed = [
             (topic, topic.partitions[index])
             for topic_id, index in delta.partitions_changed
@@ -124,7 +126,7 @@ class PartitionHost:
         placed = []
         for topic, partition in new:
             placed.append(self._create(topic, partition))
-            if len(placed) % CREATIONS_PER_TURN == 0:
+            if len(placed) % LOGS_PER_TURN == 0:
                 await asyncio.sleep(0)  # a topic of a thousand partitions must not hold up everyone else's requests
         self._tell_placed(placed)
 

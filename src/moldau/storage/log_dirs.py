@@ -204,6 +204,8 @@ class LogDirs:
             online = [home for home in online if home.path == directory]
         if not online:
             raise DiskFailed(f"no usable log directory{f' {directory}' if directory else ''}")
+        if len(online) == 1:
+            return online[0]
         counts = {home.path: 0 for home in online}
         for log in [*self.logs.values(), *self._futures.values()]:
             if log.directory in counts:

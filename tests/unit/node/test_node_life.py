@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+
 import pytest
 
+from moldau.broker.host import LOGS_PER_TURN
 from moldau.core.metadata.commands import (
     ConfigEdit,
     ConfigEdits,
@@ -68,6 +72,22 @@ def test_a_deleted_topic_takes_its_files_with_it() -> None:
         machine.host.clock.jump(60_000)
         await node.run_housekeeping()
         assert machine.folders() == []
+
+    on_a_machine(scenario)
+
+
+def test_a_topic_of_many_partitions_is_made_and_deleted_with_turns_for_others() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        for work in (create(node, "many", 100), submit(node, DeleteTopics((TopicRef("many"),)))):
+            hosted = [len(node.partitions)]
+            task = asyncio.ensure_future(work)
+            while not task.done():
+                await asyncio.sleep(0)
+                hosted.append(len(node.partitions))
+            await task
+            assert abs(hosted[-1] - hosted[0]) == 100
+            assert max(abs(after - before) for before, after in itertools.pairwise(hosted)) <= LOGS_PER_TURN
 
     on_a_machine(scenario)
 
