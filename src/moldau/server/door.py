@@ -123,21 +123,26 @@ class Door:
             self.hub.on_bug(error)
 
     def sweep(self) -> None:
-        """Close connections that have been silent, or stuck in half a request, for too long."""
+        """Close connections that have been silent, or stuck in half a request, for too long; at once when they keep
+        others from the memory budget."""
         now_ms = int(self.hub.loop.time() * 1000.0)
         limit = self.limits.idle_ms_max
         if limit < 0:
             return
         for connection in list(self.open):
+            active = connection.active
+            connection.active = False
+            if connection.reserved > 0 and not active and self.hub.starved:
+                self.bad_peer(connection, "it does not send the request it began, and others wait for its memory")
+                continue
             if connection.pending:
                 connection.idle_since_ms = now_ms
                 continue
             moved = connection.requests != connection.requests_swept
             connection.requests_swept = connection.requests
             # A peer that drips bytes of one request is active but gets nowhere; only requests count then.
-            if moved or (connection.active and not connection.has_partial_frame()):
+            if moved or (active and not connection.has_partial_frame()):
                 connection.idle_since_ms = now_ms
-            connection.active = False
             if now_ms - connection.idle_since_ms >= limit:
                 connection.close()
 

@@ -401,6 +401,29 @@ class TestBackpressure:
         second.connection.connection_lost(None)
         assert stage.hub.in_flight_bytes == 0
 
+    def test_who_holds_memory_without_sending_goes_when_others_wait(self, tmp_path: Path) -> None:
+        stage = Stage(tmp_path, limits=ServerLimits(in_flight_bytes_max=250_000))
+        stage.topic("t")
+        frame = request_frame(ApiKey.PRODUCE, 9, produce("t", batch([b"v" * 100_000])), 1)
+        silent, slow, waiting = stage.connect(), stage.connect(), stage.connect()
+        for client in (silent, slow):
+            client.send(frame[:50_000])
+        stage.door.sweep()
+        slow.send(frame[50_000:50_100])
+        stage.door.sweep()
+        assert not silent.transport.closed, "it harms nobody"
+        waiting.asked.append((1, ApiKey.PRODUCE, 9))
+        waiting.send(frame[:50_000])
+        assert waiting.transport.read_paused
+        slow.send(frame[50_100:50_200])
+        stage.door.sweep()
+        stage.loop.run()
+        assert silent.transport.closed
+        assert not slow.transport.closed
+        waiting.send(frame[50_000:])
+        stage.loop.run()
+        assert len(waiting.replies()) == 1
+
     def test_too_many_pending_replies_stop_reading(self, stage: Stage) -> None:
         stage.topic("t")
         client = stage.connect()
