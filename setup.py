@@ -63,13 +63,20 @@ HOT_MODULES: list[str] = [
     "wire/messages/list_offsets.py",
     "wire/messages/metadata.py",
     "wire/messages/produce.py",
+    "wire/messages/add_offsets_to_txn.py",
+    "wire/messages/add_partitions_to_txn.py",
+    "wire/messages/consumer_group_heartbeat.py",
+    "wire/messages/end_txn.py",
     "wire/messages/find_coordinator.py",
     "wire/messages/heartbeat.py",
     "wire/messages/join_group.py",
     "wire/messages/leave_group.py",
     "wire/messages/offset_commit.py",
     "wire/messages/offset_fetch.py",
+    "wire/messages/offset_for_leader_epoch.py",
     "wire/messages/sync_group.py",
+    "wire/messages/txn_offset_commit.py",
+    "wire/messages/write_txn_markers.py",
 ]
 
 
