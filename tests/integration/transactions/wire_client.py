@@ -23,6 +23,11 @@ from moldau.wire.messages.describe_transactions import DescribeTransactionsReque
 from moldau.wire.messages.end_txn import EndTxnRequest
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.find_coordinator import FindCoordinatorRequest
+from moldau.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest
 from moldau.wire.messages.list_transactions import ListTransactionsRequest
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -79,6 +84,16 @@ class WireClient:
         assert response.topics[0].error_code == 0, response
         for partition in range(partitions):  # a created topic need not have leaders yet
             self.until(lambda index=partition: self.fetch(name, index, committed=False).error_code == 0)  # type: ignore[misc]
+
+    def set_verification(self, *, on: bool) -> None:
+        """`transaction.partition.verification.enable` of all brokers."""
+        value = AlterableConfig(
+            name="transaction.partition.verification.enable", config_operation=0, value="true" if on else "false"
+        )
+        resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[value])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        response = self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, 1)
+        assert response.responses[0].error_code == 0, response
 
     def find_coordinator(self, transactional_id: str) -> None:
         """Until there is one: its topic is made on first need."""
