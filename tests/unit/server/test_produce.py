@@ -145,14 +145,6 @@ def test_zstd_needs_version_seven(stage: Stage) -> None:
     assert new.error_code == 0
 
 
-def test_a_transactional_batch_of_an_unverified_partition_is_refused(stage: Stage) -> None:
-    (partition,) = stage.topic("t")
-    records = batch([b"x"], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
-    answer = only(stage.connect().call(ApiKey.PRODUCE, 9, produce("t", records)))
-    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
-    assert partition.log.end_offset == 0
-
-
 def test_clients_cannot_write_to_internal_topics(stage: Stage) -> None:
     stage.topic("__consumer_offsets")
     answer = only(stage.connect().call(ApiKey.PRODUCE, 9, produce("__consumer_offsets", batch())))
