@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from moldau.core.group.consumer.apply import consumer_of
 from moldau.core.group.settings import GroupSettings
@@ -32,6 +32,12 @@ class ConsumerGroupLife(RuleBasedStateMachine):
         self.clients: list[Any] = []
         self.zombies: list[Any] = []
         self.names = 0
+
+        self.cooperative = False
+
+    @initialize(cooperative=st.booleans())
+    def guests_are_of_one_kind(self, cooperative: bool) -> None:
+        self.cooperative = cooperative
 
     def name(self) -> str:
         self.names += 1
@@ -109,7 +115,7 @@ class ConsumerGroupLife(RuleBasedStateMachine):
     @precondition(lambda self: len(self.clients) < MEMBERS_MAX)
     @rule(instance=st.sampled_from([None, None, "a"]))
     def join_as_guest(self, instance: str | None) -> None:
-        guest = Guest(self.crowd, self.name())
+        guest = Guest(self.crowd, self.name(), cooperative=self.cooperative)
         guest.instance_id = instance
         guest.join()
         self.clients.append(guest)

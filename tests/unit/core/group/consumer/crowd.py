@@ -9,7 +9,7 @@ from typing import Any
 from moldau.core.group.commands import Heartbeat, Protocol
 from moldau.core.group.consumer.apply import consumer_of
 from moldau.core.group.consumer.commands import ConsumerHeartbeat, DescribeConsumerGroups
-from moldau.core.group.consumer.embedded import read_assignment, write_assignment
+from moldau.core.group.consumer.embedded import read_assignment, read_subscription, write_assignment
 from moldau.core.group.consumer.records import TopicIdPartition
 from moldau.core.group.consumer.replies import ConsumerHeartbeatReply, DescribedConsumerGroup
 from moldau.core.group.consumer.state import ConsumerGroup
@@ -179,11 +179,13 @@ def subscription(topics: Iterable[str], owned: Iterable[tuple[str, int]] = ()) -
 
 
 class Guest:
-    """A member that speaks the classic protocol, eagerly: it gives up everything before it joins again. As leader it
-    deals partitions round."""
+    """A member that speaks the classic protocol. An eager one gives up everything before it joins again; a cooperative
+    one reads on, gives up what the answer takes away, and joins once more. As leader it deals partitions round."""
 
-    def __init__(self, crowd: Crowd, name: str, *topics: str, group: str = "g") -> None:
+    def __init__(self, crowd: Crowd, name: str, *topics: str, group: str = "g", cooperative: bool = False) -> None:
         self.crowd = crowd
+        self.cooperative = cooperative
+        self.has_revoked = False
         self.name = name
         self.group_id = group
         self.topics = topics or ("orders",)
@@ -198,18 +200,21 @@ class Guest:
 
     @property
     def is_calm(self) -> bool:
-        return self.join_ticket is None and self.sync_ticket is None and self.generation >= 0
+        waits = self.join_ticket is not None or self.sync_ticket is not None
+        return not waits and self.generation >= 0 and not self.has_revoked
 
     @property
     def told(self) -> frozenset[TopicIdPartition]:
         return self.owned
 
     def step(self) -> None:
+        if self.is_out:
+            return
         if self.join_ticket is not None:
             self._hear_join()
         elif self.sync_ticket is not None:
             self._hear_sync()
-        elif self.generation < 0:
+        elif self.generation < 0 or self.has_revoked:
             self.join()
         else:
             reply = self.crowd.do(Heartbeat(self.group_id, self.generation, self.member_id, self.instance_id))
@@ -219,20 +224,29 @@ class Guest:
         self.last_error = error
         if error is ErrorCode.NONE:
             return
-        self.owned = frozenset()
+        if not self.cooperative or error is not ErrorCode.REBALANCE_IN_PROGRESS:
+            self.owned = frozenset()
         self.generation = -1
-        if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+        if error is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
+        # Another process has its instance id: fatal for a client, lest the two throw each other out for ever.
+        self.is_out = error is ErrorCode.FENCED_INSTANCE_ID
 
     def join(self) -> None:
-        self.owned = frozenset()
+        self.has_revoked = False
+        if not self.cooperative:
+            self.owned = frozenset()
+        names = self.crowd.topics
+        owned = [(names.name_of(topic) or "gone", index) for topic, index in self.owned]
+        protocol = "cooperative" if self.cooperative else "range"
         self.join_ticket = self.crowd.join(
             self.member_id,
             self.group_id,
             client_id=self.name,
             instance_id=self.instance_id,
             session_timeout_ms=SESSION_MS,
-            protocols=(Protocol("range", subscription(self.topics)),),
+            requires_known_member_id=True,
+            protocols=(Protocol(protocol, subscription(self.topics, owned)),),
         )
         self._hear_join()
 
@@ -246,6 +260,10 @@ class Guest:
             self._react(reply.code)
             return
         assert isinstance(reply, JoinReply)
+        if reply.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = reply.member_id
+            self.join()
+            return
         if reply.error is not ErrorCode.NONE:
             self._react(reply.error)
             return
@@ -261,8 +279,15 @@ class Guest:
         dealt: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in ids}
         names = {name for name in self.topics if name in self.crowd.topics.known}
         partitions = [(name, i) for name in sorted(names) for i in range(self.crowd.topics.known[name].partition_count)]
+        owners = {
+            partition: member.member_id
+            for member in reply.members
+            for partition in read_subscription(member.metadata).owned
+        }
         for place, partition in enumerate(partitions):
-            dealt[ids[place % len(ids)]].append(partition)
+            taker = ids[place % len(ids)]
+            if owners.get(partition, taker) == taker:  # else it must be given up first
+                dealt[taker].append(partition)
         return tuple((member_id, write_assignment(parts, 1)) for member_id, parts in dealt.items())
 
     def _hear_sync(self) -> None:
@@ -277,7 +302,9 @@ class Guest:
         assert isinstance(reply, SyncReply)
         self._react(reply.error)
         if reply.error is ErrorCode.NONE:
-            self.owned = frozenset((topic_id(name), index) for name, index in read_assignment(reply.assignment))
+            told = frozenset((topic_id(name), index) for name, index in read_assignment(reply.assignment))
+            self.has_revoked = self.cooperative and not self.owned <= told
+            self.owned = told
 
     def leave(self) -> None:
         if self.member_id:
