@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from .coordination_checkers import check_coordination
 from .history import Dump, History, Marks, Row, Send, is_intact, label
 
 
@@ -28,6 +29,7 @@ def check_history(history: History) -> list[Violation]:
     found = [Violation(kind, detail) for kind, detail in history.problems]
     for check in CHECKS:
         found.extend(check(history))
+    found.extend(Violation(kind, detail) for kind, detail in check_coordination(history))
     return found
 
 
@@ -75,7 +77,7 @@ def inconsistent_offsets(history: History) -> Iterable[Violation]:
     for poll in history.polls:
         for row in poll.rows:
             yield from note(poll.tp, row.offset, row.value, poll.incarnation, "polled")
-    for dump in history.dumps.values():
+    for dump in (*history.dumps.values(), *history.committed_dumps.values()):
         for row in dump.rows:
             yield from note(dump.tp, row.offset, row.value, history.incarnation, "dumped")
 
@@ -99,7 +101,7 @@ def _all_rows(history: History) -> Iterable[tuple[str, Row]]:
     for poll in history.polls:
         for row in poll.rows:
             yield poll.tp, row
-    for dump in history.dumps.values():
+    for dump in (*history.dumps.values(), *history.committed_dumps.values()):
         for row in dump.rows:
             yield dump.tp, row
 
@@ -145,13 +147,18 @@ def poll_order(history: History) -> Iterable[Violation]:
         for row in poll.rows:
             if row.offset <= position:
                 yield Violation("nonmonotonic-poll", f"{session}: {row.offset} after {position}")
-            yield from _skipped(history, poll.tp, position, row.offset, poll.incarnation)
+            yield from _skipped(
+                history, poll.tp, position, row.offset, poll.incarnation, committed_only=poll.committed_only
+            )
             position = row.offset
         last[session] = max(position, poll.next_position - 1)
 
 
-def _skipped(history: History, tp: str, after: int, before: int, incarnation: int) -> Iterable[Violation]:
-    dump, promise = history.dumps.get(tp), history.partitions[tp]
+def _skipped(
+    history: History, tp: str, after: int, before: int, incarnation: int, *, committed_only: bool
+) -> Iterable[Violation]:
+    dumps = history.committed_dumps if committed_only else history.dumps
+    dump, promise = dumps.get(tp), history.partitions[tp]
     if dump is None or before == after + 1 or (promise.lossy and incarnation != history.incarnation):
         return
     skipped = [row.offset for row in dump.rows if after < row.offset < before]
@@ -271,14 +278,18 @@ def dump_shape(history: History) -> Iterable[Violation]:
         for row in dump.rows:
             if row.offset <= position:
                 yield Violation("dump-disorder", f"{tp}: {row.offset} after {position}")
-            elif position >= 0 and row.offset != position + 1 and not history.partitions[tp].compact:
+            elif position >= 0 and row.offset != position + 1 and not _may_have_holes(history, tp):
                 yield Violation("dump-hole", f"{tp}: {row.offset} after {position}")
             position = row.offset
         if dump.rows and not dump.start_offset <= dump.rows[0].offset <= dump.rows[-1].offset < dump.high_watermark:
             edges = f"{dump.rows[0].offset}..{dump.rows[-1].offset}"
             yield Violation("dump-outside", f"{tp}: {edges} not in [{dump.start_offset}, {dump.high_watermark})")
-        if not dump.rows and dump.start_offset != dump.high_watermark and not history.partitions[tp].compact:
+        if not dump.rows and dump.start_offset != dump.high_watermark and not _may_have_holes(history, tp):
             yield Violation("dump-hole", f"{tp}: empty, but [{dump.start_offset}, {dump.high_watermark})")
+
+
+def _may_have_holes(history: History, tp: str) -> bool:
+    return history.partitions[tp].compact or history.partitions[tp].transactional
 
 
 def missing_dumps(history: History) -> Iterable[Violation]:

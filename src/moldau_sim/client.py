@@ -24,6 +24,7 @@ from moldau.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsR
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from .history import DeleteRecords, Marks, Partition, TopicChange
+from .network import SimulatedTransport
 from .world import World
 
 EARLIEST, LATEST = -2, -1
@@ -63,14 +64,22 @@ class Dialler:
             self._connection.close()
             self._connection = None
 
-    async def request(self, key: ApiKey, message: Any, *, newest: int | None = None) -> Any:
+    async def request(
+        self, key: ApiKey, message: Any, *, newest: int | None = None, timeout_s: float | None = None
+    ) -> Any:
         """One try. Whatever went wrong, the connection is not used again: an answer may still come on it."""
         connection = await self.connection()
         try:
-            return await connection.request(key, message, timeout_s=self.timeout_s, newest=newest)
+            return await connection.request(key, message, timeout_s=timeout_s or self.timeout_s, newest=newest)
         except GONE:
             self.hang_up()
             raise
+
+    async def hold_back(self, seconds: float) -> None:
+        """Let everything sent on the present connection from now on arrive late."""
+        transport = (await self.connection())._transport
+        assert isinstance(transport, SimulatedTransport)
+        self.world.fabric.hold_back(transport, seconds)
 
     async def pause(self) -> None:
         await asyncio.sleep(self.chance.uniform(0.02, 0.2))
@@ -115,7 +124,12 @@ class Admin(Dialler):
         for index in range(partitions):
             tp = f"{name}-{index}"
             self.world.history.partitions[tp] = Partition(
-                tp, promise.compact, promise.retention, promise.tombstones_go, promise.lossy
+                tp,
+                promise.compact,
+                promise.retention,
+                promise.tombstones_go,
+                promise.lossy,
+                transactional=promise.transactional,
             )
         topic = CreatableTopic(
             name=name,
@@ -174,13 +188,17 @@ class Admin(Dialler):
         event.outcome, event.low_watermark = "ok", row.low_watermark
         return int(row.low_watermark)
 
-    async def offset(self, tp: str, which: int, *, within_s: float = 60) -> int:
-        """The earliest or latest offset; noted as a mark."""
+    async def offset(self, tp: str, which: int, *, within_s: float = 60, committed_only: bool = False) -> int:
+        """The earliest or latest offset, or the last stable one; noted as a mark."""
         topic, index = split_tp(tp)
         history = self.world.history
         t_begin = self.world.loop.time()
         part = ListOffsetsPartition(partition_index=index, timestamp=which)
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[part])])
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=int(committed_only),
+            topics=[ListOffsetsTopic(name=topic, partitions=[part])],
+        )
         response = await self.until_ok(
             ApiKey.LIST_OFFSETS,
             request,
@@ -191,6 +209,8 @@ class Admin(Dialler):
         marks = Marks(tp, t_begin, self.world.loop.time(), incarnation=history.incarnation)
         if which == EARLIEST:
             marks.start_offset = offset
+        elif committed_only:
+            marks.last_stable_offset = offset
         else:
             marks.high_watermark = offset
         history.marks.append(marks)

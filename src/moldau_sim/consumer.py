@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from moldau.model.errors import ErrorCode
@@ -18,12 +18,33 @@ from .history import Dump, Marks, Poll, Row
 from .world import World
 
 
+class Aborted:
+    """What a read_committed reader leaves out, as every client works it out: from the list that comes with an answer,
+    sorted by first offset, and the markers in the data."""
+
+    def __init__(self, transactions: Iterable[Any]) -> None:
+        self._coming = sorted((row.first_offset, row.producer_id) for row in transactions)
+        self._open: set[int] = set()
+
+    def hides(self, header: Any) -> bool:
+        while self._coming and self._coming[0][0] <= header.last_offset:
+            self._open.add(self._coming.pop(0)[1])
+        if header.is_control:
+            # One marker ends the transaction, whichever kind: an aborted one of the list has an abort marker.
+            self._open.discard(header.producer_id)
+            return False
+        return header.is_transactional and header.producer_id in self._open
+
+
 class Consumer(Admin):
     """Reads one partition from its start, again and again."""
 
-    def __init__(self, world: World, name: str, address: tuple[str, int], tp: str) -> None:
+    def __init__(
+        self, world: World, name: str, address: tuple[str, int], tp: str, *, committed_only: bool = False
+    ) -> None:
         super().__init__(world, name, address)
         self.tp = tp
+        self.committed_only = committed_only
         self.topic, self.index = split_tp(tp)
         self.session = 0
         self.position = 0
@@ -57,6 +78,7 @@ class Consumer(Admin):
             if rows or next_position > position:
                 poll = Poll(self.name, self.session, self.tp, position, rows, self.world.loop.time(), incarnation)
                 poll.next_position = self.position = next_position
+                poll.committed_only = self.committed_only
                 self.world.history.polls.append(poll)
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._out_of_range(position)
@@ -90,6 +112,7 @@ class Consumer(Admin):
             max_wait_ms=max_wait_ms,
             min_bytes=1,
             max_bytes=1 << 20,
+            isolation_level=int(self.committed_only),
             topics=[FetchTopic(topic=self.topic, topic_id=topic_id, partitions=[part])],
         )
         response = await self.request(ApiKey.FETCH, request, newest=newest)
@@ -112,14 +135,17 @@ class Consumer(Admin):
         data = bytes(row.records or b"")
         rows = []
         next_position = position
+        limit = row.last_stable_offset if self.committed_only else row.high_watermark
+        aborted = Aborted(row.aborted_transactions or ()) if self.committed_only else None
         for at, header in self._batches(data):
             if not batch_crc_ok(data[at : at + header.size_bytes], header):
                 self._wrong("corrupt-served", f"{self.tp}@{header.base_offset} fails its checksum")
                 continue
-            if header.last_offset >= row.high_watermark:
-                detail = f"{self.tp}@{header.base_offset}..{header.last_offset}, high watermark {row.high_watermark}"
+            if header.last_offset >= limit:
+                detail = f"{self.tp}@{header.base_offset}..{header.last_offset}, readable up to {limit}"
                 self._wrong("served-beyond-hw", detail)
-            if not header.is_control:
+            hidden = aborted is not None and aborted.hides(header)
+            if not header.is_control and not hidden:
                 for record in read_batch(data, at, header):
                     if record.offset >= position:
                         rows.append(Row(record.offset, record.key, record.value))
@@ -143,7 +169,7 @@ class Consumer(Admin):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
         start = await self.offset(self.tp, EARLIEST, within_s=within_s)
-        end = await self.offset(self.tp, LATEST, within_s=within_s)
+        end = await self.offset(self.tp, LATEST, within_s=within_s, committed_only=self.committed_only)
         rows: list[Row] = []
         position = start
         while position < end:

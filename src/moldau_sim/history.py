@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .events import Coordination
+
 
 @dataclass(slots=True)
 class Send:
@@ -34,6 +36,8 @@ class Send:
     incarnation: int = 0
     """How many lossy power losses (page-cache mode) had happened when the try that was acknowledged was sent. Not when
     the acknowledgement came: it may have been on its way while the power failed."""
+    txn: int = -1
+    """The number of the transaction it belongs to."""
 
 
 @dataclass(slots=True)
@@ -57,6 +61,7 @@ class Poll:
     t_end: float
     incarnation: int = 0
     next_position: int = -1
+    committed_only: bool = False
 
 
 @dataclass(slots=True)
@@ -119,6 +124,8 @@ class Partition:
     """True in page-cache mode once power was lost: acknowledged records may be gone, the rest still holds."""
     rotten: bool = False
     """True once a bit of its data flipped on the platter: only the other partitions' promises hold."""
+    transactional: bool = False
+    """True when end markers take offsets, which readers do not see."""
 
 
 @dataclass(slots=True)
@@ -131,6 +138,9 @@ class History:
     deletes: list[DeleteRecords] = field(default_factory=list)
     topics: list[TopicChange] = field(default_factory=list)
     dumps: dict[str, Dump] = field(default_factory=dict)
+    committed_dumps: dict[str, Dump] = field(default_factory=dict)
+    """The same under read_committed, where somebody asked."""
+    coordination: Coordination = field(default_factory=Coordination)
     faults: list[tuple[float, str]] = field(default_factory=list)
     incarnation: int = 0
     power_was_lost: bool = False
@@ -179,21 +189,23 @@ class History:
         """The history in the form of the reliability notes, one event a line, in order of time."""
         events: list[tuple[float, dict[str, Any]]] = []
         for send in self.sends:
-            begin = {"k": "inv", "id": send.number, "f": "send", "tp": send.tp, "p": send.producer}
+            begin = {"k": "inv", "id": send.number, "f": "send", "tp": send.tp, "p": send.producer, "txn": send.txn}
             events.append((send.t_begin, begin | {"v": label(send.value), "idem": send.idempotent}))
             if send.outcome != "info":
                 end = {"k": send.outcome, "id": send.number, "off": send.offset, "err": send.error}
                 events.append((send.t_end, end))
         for poll in self.polls:
             rows = [[row.offset, label(row.value)] for row in poll.rows]
-            events.append((poll.t_end, {"k": "ok", "c": poll.consumer, "sess": poll.session, "r": {poll.tp: rows}}))
+            event: dict[str, Any] = {"k": "ok", "c": poll.consumer, "sess": poll.session, "r": {poll.tp: rows}}
+            events.append((poll.t_end, event | {"iso": "rc" if poll.committed_only else "ru"}))
         for marks in self.marks:
             event = {"k": "ev", "f": "wm", "tp": marks.tp, "hw": marks.high_watermark, "start": marks.start_offset}
-            events.append((marks.t_end, event))
+            events.append((marks.t_end, event | {"lso": marks.last_stable_offset}))
         for delete in self.deletes:
             event = {"k": delete.outcome, "f": "delete-records", "tp": delete.tp, "off": delete.offset}
             events.append((max(delete.t_begin, delete.t_end), event | {"low": delete.low_watermark}))
         events += [(at, {"k": "ev", "f": "fault", "n": what}) for at, what in self.faults]
+        events += self.coordination.to_events()
         for dump in self.dumps.values():
             rows = [[row.offset, label(row.value)] for row in dump.rows]
             events.append((self.now(), {"k": "ev", "f": "dump", "tp": dump.tp, "start": dump.start_offset, "r": rows}))

@@ -93,6 +93,13 @@ class Fabric:
             self.effects["connection reset"] += len(broken)
         return len(broken)
 
+    def hold_back(self, transport: SimulatedTransport, seconds: float) -> None:
+        """What is written on one end of a connection from now on arrives late, though everything else is on time: a
+        client that gives up waiting and goes on elsewhere is followed by its own past."""
+        transport.hold_back(seconds)
+        self.effects["delayed frame"] += 1
+        self.trace.add(f"network holds {transport.local} back for {seconds:.3f} s")
+
     def latency(self) -> float:
         weather = self.weather
         seconds = self.chance.uniform(weather.latency_min, weather.latency_max)
@@ -327,6 +334,9 @@ class SimulatedTransport(asyncio.Transport):
         self._wire.append((self._arrival_last, part))
         # The arrival happens at the peer, whatever becomes of the sender's process.
         self.peer._call_at(self._arrival_last, self.pump)
+
+    def hold_back(self, seconds: float) -> None:
+        self._arrival_last = max(self._arrival_last, self._loop.time() + seconds)
 
     def _discard_unsent(self) -> None:
         self._wire.clear()

@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from . import planted_coordination  # noqa: F401  (adds to the table of planted bugs)
 from .checkers import Violation, check_history
 from .planted import PLANTED
 from .process import ProcessDied

@@ -123,6 +123,7 @@ class Scenario:
         await self.revive(0)
         for plan in self.topics:
             await self.admin.create_topic(plan.name, plan.partitions, plan.configs, plan.promise)
+        await self.prepare()
         self.start_load()
         await self.chaos()
         await self.heal()
@@ -131,6 +132,9 @@ class Scenario:
         await self.restart_changes_nothing()
         if self.host.is_up:
             await self.host.stop()
+
+    async def prepare(self) -> None:
+        """A hook for what must be there before the load."""
 
     def set_latencies(self) -> None:
         latency, chance = self.host.drive.latency, self.chance

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from .client import EARLIEST, LATEST, Admin, GaveUp
+from .coordination import COORDINATED
 from .drive import Fault
 from .history import Partition
 from .producer import Habits
@@ -414,23 +415,22 @@ FAULTS.update(
     }
 )
 
-SCENARIOS: Final[dict[str, type[Scenario]]] = {
-    scenario.name: scenario
-    for scenario in (
-        Produce,
-        LossyPower,
-        Roll,
-        Recovery,
-        Compaction,
-        Retention,
-        DeleteRecords,
-        Topics,
-        DiskFull,
-        DiskFaults,
-        TwoDisks,
-        Damage,
-        Rot,
-        Store,
-        Network,
-    )
-}
+STORED: Final[tuple[type[Scenario], ...]] = (
+    Produce,
+    LossyPower,
+    Roll,
+    Recovery,
+    Compaction,
+    Retention,
+    DeleteRecords,
+    Topics,
+    DiskFull,
+    DiskFaults,
+    TwoDisks,
+    Damage,
+    Rot,
+    Store,
+    Network,
+)
+
+SCENARIOS: Final[dict[str, type[Scenario]]] = {scenario.name: scenario for scenario in (*STORED, *COORDINATED)}
