@@ -317,8 +317,9 @@ def _append_verified(one: Unverified, acks: i64, context: RequestContext) -> App
     verifier = context.services.transactions.verifier
     lowest = verifier.first_attempt(one.key, int(one.producer_id), int(one.producer_epoch), int(one.base_sequence))
     unknown: bool = one.producer_id not in partition.log.producers.producers
-    too_early: bool = unknown and context.api_version >= IMPLICIT_PARTITIONS_SINCE_VERSION and one.base_sequence != 0
-    if too_early or one.base_sequence > lowest:
+    implicit: bool = context.api_version >= IMPLICIT_PARTITIONS_SINCE_VERSION
+    # Of a producer it knows, the partition itself keeps the order: a late copy of a batch that stands must not count.
+    if unknown and (one.base_sequence > lowest or (implicit and one.base_sequence != 0)):
         return refused(_OUT_OF_ORDER, f"sequence {one.base_sequence} comes before the first one of its producer")
     context.peer.touched.append(partition.log)
     outcome = partition.append(one.records, acks, context.services.clock.now_ms())
