@@ -127,6 +127,7 @@ class GroupShard:
     @topics.setter
     def topics(self, topics: Topics) -> None:
         self.soft.consumer.topics = topics
+        self.soft.consumer.seen_version.clear()
 
     # -- replicated state --------------------------------------------------------------------------------------------
 

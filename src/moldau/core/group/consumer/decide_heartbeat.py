@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.core.group.consumer.apply import consumer_of
-from moldau.core.group.consumer.assignors import ASSIGNORS
+from moldau.core.group.consumer.assignors import offered
 from moldau.core.group.consumer.commands import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -59,9 +59,9 @@ def _request_refused(turn: Turn, command: ConsumerHeartbeat) -> Refused | None:
     problem = _problem(command)
     if problem is not None:
         return Refused(ErrorCode.INVALID_REQUEST, problem)
-    offered = [name for name in turn.settings.consumer_assignors if name in ASSIGNORS]
-    if command.assignor is not None and command.assignor not in offered:
-        detail = f"ServerAssignor {command.assignor} is not supported. Supported assignors: {', '.join(offered)}."
+    names = offered(turn.settings.consumer_assignors)
+    if command.assignor is not None and command.assignor not in names:
+        detail = f"ServerAssignor {command.assignor} is not supported. Supported assignors: {', '.join(names)}."
         return Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, detail)
     return pattern_refused(command.regex)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from moldau.core.group.consumer.assignors import ASSIGNORS
+from moldau.core.group.consumer.assignors import offered
 from moldau.core.group.consumer.draft import Draft
 from moldau.core.group.consumer.pattern import PatternError, PatternTooCostly, TopicPattern
 from moldau.core.group.consumer.reconcile import reconcile
@@ -146,9 +146,9 @@ def _interval_is_over(draft: Draft) -> bool:
 
 def assignor_of(draft: Draft) -> str:
     """What most members ask for; an assignor that is no longer offered counts as none."""
-    offered = [name for name in draft.turn.settings.consumer_assignors if name in ASSIGNORS]
-    preferred = draft.group.preferred_assignor(offered[0])
-    return preferred if preferred in offered else offered[0]
+    names = offered(draft.turn.settings.consumer_assignors)
+    preferred = draft.group.preferred_assignor(names[0])
+    return preferred if preferred in names else names[0]
 
 
 # -- one member's move -----------------------------------------------------------------------------------------------

@@ -108,6 +108,14 @@ def test_an_unknown_assignor_is_refused_and_the_known_ones_are_named() -> None:
     assert "uniform, range" in reply.detail
 
 
+def test_assignors_may_be_configured_by_kafkas_class_names_and_are_never_none() -> None:
+    kafka = "org.apache.kafka.coordinator.group.assignor.RangeAssignor"
+    for configured, default in (((kafka,), "range"), (("com.example.Mine",), "uniform")):
+        crowd = Crowd(EAGER._replace(consumer_assignors=configured))
+        crowd.joins("a")
+        assert crowd.described().assignor == default
+
+
 def test_a_full_group_takes_nobody_else() -> None:
     crowd = Crowd(EAGER._replace(consumer_max_size=1))
     crowd.joins("a")
