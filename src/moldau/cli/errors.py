@@ -40,6 +40,16 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "A broker accepted the connection but did not answer in time. It may be recovering its logs after a crash, or"
         " the address may belong to something that is not a broker. `moldau doctor` looks at both.",
     ),
+    "MD-1005": Explanation(
+        "the address cannot be listened on",
+        "This machine has no such address, or the port needs rights that this user has not. `0.0.0.0` stands for every"
+        " address of the machine; ports from 1024 on are for everybody.",
+    ),
+    "MD-1006": Explanation(
+        "the data directory cannot be used",
+        "It cannot be created, read or written, or it belongs to another broker. The line `why` says which. One"
+        " directory serves one broker; give this one its own --data-dir, or the rights to that one.",
+    ),
     "MD-2001": Explanation(
         "the settings have mistakes",
         "Every mistake is listed with the file and line, variable or option it came from. `moldau config explain KEY`"

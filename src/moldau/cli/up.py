@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from moldau.cli.errors import PlainError
 from moldau.config.mistakes import SettingsError
 from moldau.config.settings import Settings
 from moldau.config.sources import ConfigFile
+
+if TYPE_CHECKING:
+    from moldau.node.failures import AddressInUse, DirectoryInUse
 
 DEFAULT_PORTS = (9092, *range(9192, 9202))
 LOOPBACK = "localhost"
@@ -145,19 +149,9 @@ def _serve(settings: Settings, began: float, *, log_level: str, log_format: str,
     try:
         run(settings, ready=ready, progress=bar.update)
     except AddressInUse as failure:
-        raise PlainError(
-            "MD-1002",
-            "the port is in use",
-            facts=[("listen", failure.address), ("why", failure.why)],
-            fixes=["choose another one: moldau up --listen HOST:PORT", "or let moldau choose: leave --listen out"],
-        ) from failure
+        raise _cannot_listen(failure) from failure
     except DirectoryInUse as failure:
-        raise PlainError(
-            "MD-1003",
-            "the data directory is in use",
-            facts=[("data", str(failure.directory)), ("why", failure.why)],
-            fixes=[f"moldau down --data-dir {failure.directory}", "or use another one: moldau up --data-dir DIR"],
-        ) from failure
+        raise _cannot_use(failure) from failure
     except NodeFailed as failure:
         raise PlainError(
             "MD-4001",
@@ -170,6 +164,23 @@ def _serve(settings: Settings, began: float, *, log_level: str, log_format: str,
         if served:
             run_file.remove(data_dir)
     click.echo("stopped" + (", nothing kept" if ephemeral else f", data kept in {data_dir}"))
+
+
+def _cannot_listen(failure: AddressInUse) -> PlainError:
+    facts = [("listen", failure.address), ("why", failure.why)]
+    fixes = ["choose another one: moldau up --listen HOST:PORT", "or let moldau choose: leave --listen out"]
+    if failure.taken:
+        return PlainError("MD-1002", "the port is in use", facts=facts, fixes=fixes)
+    return PlainError("MD-1005", "the address cannot be listened on", facts=facts, fixes=fixes)
+
+
+def _cannot_use(failure: DirectoryInUse) -> PlainError:
+    facts = [("data", str(failure.directory)), ("why", failure.why)]
+    another = "use another one: moldau up --data-dir DIR"
+    if failure.locked:
+        fixes = [f"moldau down --data-dir {failure.directory}", f"or {another}"]
+        return PlainError("MD-1003", "the data directory is in use", facts=facts, fixes=fixes)
+    return PlainError("MD-1006", "the data directory cannot be used", facts=facts, fixes=[another, "moldau doctor"])
 
 
 def _greet(settings: Settings, data_dir: Path, bootstrap: str, took_s: float, ephemeral: bool) -> None:

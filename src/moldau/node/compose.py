@@ -8,6 +8,7 @@ way leaves nothing but what a crash would.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -278,7 +279,8 @@ class Node:
             await self.server.start()
         except OSError as problem:
             asked = ", ".join(str(spec.endpoint) for spec in self.listeners.specs)
-            raise AddressInUse(asked, problem.strerror or str(problem)) from problem
+            taken = problem.errno == errno.EADDRINUSE
+            raise AddressInUse(asked, problem.strerror or str(problem), taken=taken) from problem
 
     def _start_coordinators(self) -> None:
         """After the server is there, whose ticks carry their answers; before it listens, so nobody comes too early."""

@@ -6,18 +6,24 @@ from moldau.model.failures import WorldError
 
 
 class AddressInUse(WorldError):
-    """A listener could not be bound."""
+    """A listener could not be bound: most often because another program listens there (`taken`)."""
 
-    def __init__(self, address: str, why: str) -> None:
+    def __init__(self, address: str, why: str, *, taken: bool = True) -> None:
         super().__init__(f"cannot listen on {address}: {why}")
         self.address = address
         self.why = why
+        self.taken = taken
 
 
 class DirectoryInUse(WorldError):
-    """A log directory cannot be used: locked by another process, or another node's."""
+    """A log directory cannot be used: locked by another process, another node's, or not a directory at all."""
 
     def __init__(self, directory: str, why: str) -> None:
         super().__init__(f"{directory}: {why}")
         self.directory = directory
         self.why = why
+
+    @property
+    def locked(self) -> bool:
+        """Whether stopping another broker would help."""
+        return "is in use by" in self.why

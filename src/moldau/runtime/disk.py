@@ -1,36 +1,32 @@
 """The real disk.
 
-Views of at least 64 KiB are slices of memory maps, smaller ones are copies. Maps are windows of a few MiB, and only
-a few windows are kept, because mapped pages count towards resident memory and a consumer that reads a terabyte must
-not make the broker look a terabyte large. A view keeps its map alive by reference, so it survives closing and
-removing the file. It would not survive truncation (touching a page beyond the end of a file is SIGBUS), so a file
-with live views beyond the cut is not truncated but replaced by a shortened copy.
+Views of at least 64 KiB are ranges of the file, smaller ones are copies. A range keeps the descriptor open by
+reference, so it survives closing and removing the file. It would not survive truncation, so a file with live ranges
+beyond the cut is not truncated but replaced by a shortened copy. Nothing is mapped: mapped pages count towards
+resident memory, and touching one that an outsider has cut off is SIGBUS.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import mmap
 import os
 import shutil
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NoReturn, TypeVar
 
 from moldau.model.failures import DiskFailed, DiskFull
-from moldau.ports import Buffer, DiskSpace, File
+from moldau.model.file_range import FileRange
+from moldau.ports import Buffer, DiskSpace, File, Piece
 from moldau.runtime.file_lock import lock_file
 
 T = TypeVar("T")
 
-MAPPED_VIEW_BYTES_MIN: Final = 64 * 1024
-WINDOW_BYTES: Final = 4 * 1024 * 1024
-WINDOWS_MAX: Final = 16
-"""Windows kept for reuse over all files: 64 MiB of resident memory at most, beyond what live views pin."""
+RANGE_BYTES_MIN: Final = 64 * 1024
+"""Below this a copy costs less than what it takes to send straight from the file."""
 
 WRITE_PARTS_MAX: Final = 512
 """Parts per writev; Linux takes at most 1024."""
@@ -49,54 +45,58 @@ def fail(error: OSError, what: str) -> NoReturn:
     raise DiskFailed(f"{what}: {reason}") from error
 
 
-class _Window:
-    """One memory map of a part of a file."""
+class _Descriptor:
+    """An open file of the system, closed with the last reference to it."""
 
-    __slots__ = ("__weakref__", "end", "map", "start", "view")
+    __slots__ = ("fd",)
 
-    def __init__(self, fd: int, start: int, size_bytes: int) -> None:
-        self.map = mmap.mmap(fd, size_bytes, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
-        self.start = start
-        self.end = start + size_bytes
-        self.view = memoryview(self.map)
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
 
 
-class _Windows:
-    """The windows kept for reuse, least recently used first. Locked because the cleaner reads in threads."""
+class _Lease:
+    """Shared by all ranges of a file that are alive: keeps its descriptor open, and knows how far they reach."""
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[RealFile, _Window]] = OrderedDict()
-        self._lock = threading.Lock()
+    __slots__ = ("__weakref__", "_descriptor", "end", "fd", "path")
 
-    def keep(self, file: RealFile, window: _Window) -> None:
-        with self._lock:
-            self._kept[id(window)] = (file, window)
-            while len(self._kept) > WINDOWS_MAX:
-                _, (other, oldest) = self._kept.popitem(last=False)
-                other.forget(oldest)
+    def __init__(self, path: str, descriptor: _Descriptor) -> None:
+        self.path = path
+        self.fd = descriptor.fd
+        self._descriptor = descriptor
+        self.end = 0
 
-    def touch(self, window: _Window) -> None:
-        with self._lock:
-            if id(window) in self._kept:
-                self._kept.move_to_end(id(window))
+    def read_at(self, position: int, size_bytes: int) -> bytes:
+        return _read(self.fd, self.path, position, size_bytes)
 
-    def drop_all_of(self, file: RealFile) -> None:
-        with self._lock:
-            for key in [key for key, (owner, _) in self._kept.items() if owner is file]:
-                self._kept.pop(key)
+
+def _read(fd: int, path: str, position: int, wanted: int) -> bytes:
+    try:
+        data = os.pread(fd, wanted, position)
+        if len(data) == wanted:
+            return data
+        # Linux returns at most 2 GiB per call, and short reads are legal anywhere.
+        parts = [data]
+        have = len(data)
+        while have < wanted and parts[-1]:
+            parts.append(os.pread(fd, wanted - have, position + have))
+            have += len(parts[-1])
+        return b"".join(parts)
+    except OSError as error:
+        fail(error, f"cannot read {path}")
 
 
 class RealFile:
     """One open file; the file position of the descriptor always stands at the end."""
 
-    def __init__(self, path: str, fd: int, windows: _Windows) -> None:
+    def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
+        self._descriptor: _Descriptor | None = _Descriptor(fd)
         self._size = os.lseek(fd, 0, os.SEEK_END)
-        self._windows = windows
-        self._mine: list[_Window] = []
-        self._maps: list[weakref.ref[mmap.mmap]] = []
-        self._map_ends: list[int] = []
+        self._lease: weakref.ref[_Lease] | None = None
         self._guard = threading.Lock()
         self._syncs_under_way = 0
         self._closed = False
@@ -151,65 +151,29 @@ class RealFile:
         wanted = min(size_bytes, self._size - position)
         if wanted <= 0:
             return b""
-        try:
-            data = os.pread(self._fd, wanted, position)
-            if len(data) == wanted:
-                return data
-            return self._read_rest(data, position, wanted)
-        except OSError as error:
-            fail(error, f"cannot read {self.path}")
+        return _read(self._fd, self.path, position, wanted)
 
-    def _read_rest(self, data: bytes, position: int, wanted: int) -> bytes:
-        """Linux returns at most 2 GiB per call, and short reads are legal anywhere."""
-        parts = [data]
-        have = len(data)
-        while have < wanted and parts[-1]:
-            parts.append(os.pread(self._fd, wanted - have, position + have))
-            have += len(parts[-1])
-        return b"".join(parts)
-
-    def view(self, position: int, size_bytes: int) -> Buffer:
+    def view(self, position: int, size_bytes: int) -> Piece:
         size_bytes = min(size_bytes, self._size - position)
-        if size_bytes < MAPPED_VIEW_BYTES_MIN:
+        descriptor = self._descriptor
+        if size_bytes < RANGE_BYTES_MIN or descriptor is None:
             return self.read_at(position, size_bytes)
-        end = position + size_bytes
-        for window in self._mine:
-            if window.start <= position and end <= window.end:
-                return window.view[position - window.start : end - window.start]
-        window = self._map(position, size_bytes)
-        return window.view[position - window.start : end - window.start]
+        lease = self._live_lease()
+        if lease is None:
+            lease = _Lease(self.path, descriptor)
+            self._lease = weakref.ref(lease)
+        lease.end = max(lease.end, position + size_bytes)
+        return FileRange(lease, position, size_bytes)
 
-    def _map(self, position: int, size_bytes: int) -> _Window:
-        start = position - position % mmap.ALLOCATIONGRANULARITY
-        end = min(self._size, max(start + WINDOW_BYTES, position + size_bytes))
-        try:
-            window = _Window(self._fd, start, end - start)
-        except (OSError, ValueError) as error:
-            raise DiskFailed(f"cannot map {self.path}: {error}") from error
-        with self._guard:
-            self._mine.insert(0, window)
-            live = [(ref, end) for ref, end in zip(self._maps, self._map_ends, strict=True) if ref() is not None]
-            self._maps = [ref for ref, _ in live] + [weakref.ref(window.map)]
-            self._map_ends = [end for _, end in live] + [window.end]
-        self._windows.keep(self, window)
-        return window
-
-    def forget(self, window: _Window) -> None:
-        """Stop reusing a window; live views keep its pages."""
-        with self._guard:
-            self._mine = [mine for mine in self._mine if mine is not window]
-
-    def _forget_all(self) -> None:
-        self._windows.drop_all_of(self)
-        with self._guard:
-            self._mine = []
+    def _live_lease(self) -> _Lease | None:
+        return self._lease() if self._lease is not None else None
 
     def truncate(self, size_bytes: int) -> None:
         if size_bytes == self._size:
             return
         try:
-            self._forget_all()
-            if size_bytes < self._size and self._viewed_beyond(size_bytes):
+            lease = self._live_lease()
+            if lease is not None and lease.end > size_bytes:
                 self._replace_by_copy(size_bytes)
             else:
                 os.ftruncate(self._fd, size_bytes)
@@ -217,12 +181,8 @@ class RealFile:
         except OSError as error:
             fail(error, f"cannot truncate {self.path}")
 
-    def _viewed_beyond(self, size_bytes: int) -> bool:
-        pairs = zip(self._maps, self._map_ends, strict=True)
-        return any(end > size_bytes and ref() is not None for ref, end in pairs)
-
     def _replace_by_copy(self, size_bytes: int) -> None:
-        """Live views keep the old inode; the path gets a shortened copy. Kafka ignores and we remove `.tmp` files."""
+        """Live ranges keep the old inode; the path gets a shortened copy. Kafka ignores and we remove `.tmp` files."""
         copy_path = self.path + ".tmp"
         fd = os.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         position = 0
@@ -234,9 +194,9 @@ class RealFile:
             position += len(chunk)
         os.fdatasync(fd)
         os.rename(copy_path, self.path)
-        old, self._fd = self._fd, fd
-        os.close(old)
-        self._maps, self._map_ends = [], []
+        self._fd = fd
+        self._descriptor = _Descriptor(fd)
+        self._lease = None
 
     def sync(self) -> None:
         with self._guard:
@@ -253,30 +213,29 @@ class RealFile:
             self._close_if_idle()
 
     def close(self) -> None:
-        """Close now, or when the last sync in another thread returns: its descriptor must not be reused under it."""
-        self._forget_all()
+        """Close now, or when the last sync in another thread returns and the last range is gone: the descriptor must
+        not be reused under them."""
         self._closed = True
         self._close_if_idle()
 
     def _close_if_idle(self) -> None:
         with self._guard:
             if self._closed and self._syncs_under_way == 0 and self._fd >= 0:
-                os.close(self._fd)
                 self._fd = -1
+                self._descriptor = None
 
 
 class RealDisk:
     """The file system of this machine."""
 
     def __init__(self, *, threads: int = OFF_LOOP_THREADS) -> None:
-        self._windows = _Windows()
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         try:
-            return RealFile(path, os.open(path, flags, 0o644), self._windows)
+            return RealFile(path, os.open(path, flags, 0o644))
         except FileNotFoundError as error:
             if create:
                 raise DiskFailed(f"cannot create {path}: its directory is gone; somebody removed it") from error
@@ -311,6 +270,8 @@ class RealDisk:
     def make_dirs(self, path: str) -> None:
         try:
             os.makedirs(path, exist_ok=True)
+        except FileNotFoundError as error:  # a file system without directories of ours, like /proc
+            raise DiskFailed(f"cannot create directory {path}: {error.strerror}") from error
         except OSError as error:
             fail(error, f"cannot create directory {path}")
 

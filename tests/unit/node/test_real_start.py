@@ -30,8 +30,9 @@ def test_a_second_node_on_the_same_directory_is_refused_and_does_the_first_no_ha
     async def scenario() -> None:
         first = new_node(tmp_path)
         await first.start()
-        with pytest.raises(DirectoryInUse, match="in use by process"):
+        with pytest.raises(DirectoryInUse, match="in use by process") as refused:
             await new_node(tmp_path).start()
+        assert refused.value.locked
         assert first.controller is not None
         reply = await first.controller.submit(CreateTopics((NewTopic("still-working"),)))
         assert isinstance(reply, CreateTopicsReply)
@@ -47,6 +48,7 @@ def test_a_port_that_is_taken_is_named_and_the_directory_is_free_again(tmp_path:
         with pytest.raises(AddressInUse) as refused:
             await new_node(tmp_path / "two", listen=first.bootstrap).start()
         assert first.bootstrap in refused.value.address
+        assert refused.value.taken
         again = new_node(tmp_path / "two")
         await again.start()
         await again.stop()
@@ -76,7 +78,17 @@ def test_what_was_agreed_survives_in_the_sqlite_file(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     async def scenario() -> None:
         (tmp_path / "file").write_text("in the way")
-        with pytest.raises(DirectoryInUse, match="file"):
+        with pytest.raises(DirectoryInUse, match="file") as refused:
             await new_node(tmp_path / "file" / "data").start()
+        assert not refused.value.locked, "stopping another broker would not help"
+
+    run(scenario)
+
+
+def test_an_address_of_another_machine_is_not_said_to_be_taken(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with pytest.raises(AddressInUse) as refused:
+            await new_node(tmp_path, listen="192.0.2.1:0").start()
+        assert not refused.value.taken
 
     run(scenario)
