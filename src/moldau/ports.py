@@ -13,8 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from moldau.model.file_range import FileRange
+
 T = TypeVar("T")
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Piece: TypeAlias = bytes | bytearray | memoryview | FileRange
 
 
 class Clock(Protocol):
@@ -55,8 +58,8 @@ class File(Protocol):
     def read_at(self, position: int, size_bytes: int) -> bytes:
         """A copy; shorter than asked at the end of the file."""
 
-    def view(self, position: int, size_bytes: int) -> Buffer:
-        """Like `read_at`, perhaps without copying. Stays valid after truncate, remove and close."""
+    def view(self, position: int, size_bytes: int) -> Piece:
+        """Like `read_at`, perhaps without copying or even reading yet. Stays valid after truncate, remove and close."""
 
     def truncate(self, size_bytes: int) -> None: ...
 

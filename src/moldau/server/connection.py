@@ -12,9 +12,12 @@ comes later (`Parked`, a coroutine) takes a `PendingReply` in `pending`; later r
 a parked one are handled meanwhile (a pipelining producer gains from group commit); requests behind a coroutine wait for
 it, as everything waits in Kafka, so that an admin call's effect is seen by what follows it.
 
-Holding. Reading stops while any bit of `held` is set: replies pile up in the transport or already before it (one read
-may hold thousands of fetches), a coroutine runs, too many replies are pending, or the memory budget is used up. What
-was read already waits in `rest`.
+Leaving. Replies leave through the transport; those that contain ranges of files, and whatever follows while these are
+under way, through a `Sender`.
+
+Holding. Reading stops while any bit of `held` is set: replies pile up in the transport, in the sender or already before
+them (one read may hold thousands of fetches), a coroutine runs, too many replies are pending, or the memory budget is
+used up. What was read already waits in `rest`.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from moldau.server.hub import Hub, Outgoing
 from moldau.server.parking import Parked
 from moldau.server.replies import Drop, Failed, NoReply
 from moldau.server.router import Route, Router
+from moldau.server.sender import Sender
 from moldau.wire.message import Message
 from moldau.wire.messages.fetch import decode_fetch_request
 from moldau.wire.messages.produce import decode_produce_request
@@ -42,6 +46,8 @@ from moldau.wire.primitives import Reader, Writer
 BIG_FRAME_BYTES: Final = 16 * 1024
 WRITE_BUFFER_BYTES_HIGH: Final = 1024 * 1024
 PENDING_REPLIES_MAX: Final = 128
+LAST_REPLIES_SECONDS_MAX: Final = 10.0
+"""How long a closing connection waits for its peer to take what lies ready for it."""
 
 WRITES: Final = 1
 BUSY: Final = 2
@@ -49,6 +55,7 @@ PIPELINE: Final = 4
 MEMORY: Final = 8
 RATE: Final = 16
 REPLIES: Final = 32
+SENDING: Final = 64
 
 _PRODUCE: Final = 0
 _FETCH: Final = 1
@@ -105,6 +112,7 @@ class Connection(Outgoing):
         self.big_need: i64 = 0
         self.reserved: i64 = 0
         self.writer: Writer | None = None
+        self.sender: Sender | None = None
         self.pending: list[PendingReply] = []
 
     # What the transport calls
@@ -127,9 +135,14 @@ class Connection(Outgoing):
         if was_open or self.transport is not None:
             self.door.left(self)
         self._forget()
+        self._stop_sending()
         self.transport = None
 
     def eof_received(self) -> bool:
+        """True keeps the transport open: the peer may have closed only its half, and wait for what is being sent."""
+        if self._is_sending():
+            self.close()
+            return True
         return False
 
     def pause_writing(self) -> None:
@@ -137,6 +150,8 @@ class Connection(Outgoing):
 
     def resume_writing(self) -> None:
         self.release_hold(WRITES)
+        if self.sender is not None:
+            self.sender.drained()
 
     def get_buffer(self, hint: int) -> memoryview:
         big = self.big
@@ -447,12 +462,53 @@ class Connection(Outgoing):
         elif writer.closed == 0:
             small = len(writer.out) < BIG_FRAME_BYTES
             if len(writer.out) > 0:
-                self.transport.write(writer.take_bytes())
+                self.write_bytes(writer.take_bytes())
             if not small:
                 return
+        elif writer.has_ranges or self._is_sending():
+            self._send(writer)
         else:
             self.transport.writelines(writer.take())
         self.hub.give_writer(writer)
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write behind everything that was written before."""
+        sender = self.sender
+        if sender is not None and sender.busy:
+            sender.send([data], len(data))
+            self._hold_if_unsent(sender)
+        else:
+            self.transport.write(data)
+
+    def _send(self, writer: Writer) -> None:
+        sender = self.sender
+        if sender is None:
+            sender = Sender(self, self.transport, self.hub.loop, WRITE_BUFFER_BYTES_HIGH)
+            self.sender = sender
+        size = writer.size
+        sender.send(writer.take_pieces(), size)
+        self._hold_if_unsent(sender)
+
+    def _hold_if_unsent(self, sender: Sender) -> None:
+        if sender.unsent > WRITE_BUFFER_BYTES_HIGH:
+            self._hold(SENDING)
+
+    def _is_sending(self) -> bool:
+        sender = self.sender
+        return sender is not None and sender.busy
+
+    def all_sent(self) -> None:
+        if not self.closed:
+            self.release_hold(SENDING)
+        elif self.transport is not None:
+            self._stop_sending()
+            self.transport.close()
+
+    def _stop_sending(self) -> None:
+        sender = self.sender
+        if sender is not None:
+            self.sender = None
+            sender.close()
 
     # Holding and going on
 
@@ -465,8 +521,11 @@ class Connection(Outgoing):
     def _hold_if_full(self) -> None:
         """More requests wait behind replies that are already enough for the transport: let those leave first."""
         writer = self.writer
-        if writer is not None and writer.size > WRITE_BUFFER_BYTES_HIGH:
-            self._hold(REPLIES)
+        if writer is not None:
+            sender = self.sender
+            unsent: i64 = 0 if sender is None else sender.unsent
+            if writer.size + unsent > WRITE_BUFFER_BYTES_HIGH:
+                self._hold(REPLIES)
 
     def release_hold(self, reason: int) -> None:
         if self.held & reason:
@@ -498,9 +557,10 @@ class Connection(Outgoing):
 
     def drop(self, reason: str) -> None:
         """Close without another word: nothing that was not written may be acknowledged."""
-        if not self.closed:
+        if not self.closed or self.sender is not None:
             self.closed = True
             self._forget()
+            self._stop_sending()
             if self.transport is not None:
                 self.transport.abort()
 
@@ -511,10 +571,20 @@ class Connection(Outgoing):
                 self.drop("what it sent could not be written to disk")
                 return
             self.write_out()
+            if self._gone():
+                return
             self.closed = True
             self._forget()
+            if self._is_sending():
+                self.hub.loop.call_later(LAST_REPLIES_SECONDS_MAX, self._cut_off)
+                return
+            self._stop_sending()
             if self.transport is not None:
                 self.transport.close()
+
+    def _cut_off(self) -> None:
+        if self.sender is not None:
+            self.drop("it does not take its last replies")
 
     def _forget(self) -> None:
         """Let go of everything that waits for this connection."""

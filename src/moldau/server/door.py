@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Coroutine
 from typing import Any
 
@@ -53,6 +54,9 @@ class Door:
             self.hub.complain(peer.peer_host, problem)
             return -1
         self.open[connection] = None
+        its_socket = transport.get_extra_info("socket")
+        if its_socket is not None and self.limits.send_buffer_bytes > 0:
+            its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
         now_ms = self.hub.loop.time() * 1000.0
         connection.idle_since_ms = int(now_ms)
         delay = self.census.delay_ms(now_ms)
@@ -73,7 +77,7 @@ class Door:
         if sniff.is_http(head):
             self.hub.complain(peer.peer_host, "it speaks HTTP; this is the Kafka port, and it was told so")
             host, port = self.hub.services.listeners.advertised(peer.listener, peer.dialled_host, peer.dialled_port)
-            connection.transport.write(sniff.http_page(host, port))
+            connection.write_bytes(sniff.http_page(host, port))
             connection.close()
             return
         if sniff.is_tls(head):

@@ -53,6 +53,10 @@ class Outgoing:
     def memory_freed(self) -> None:
         raise NotImplementedError
 
+    def all_sent(self) -> None:
+        """Its `Sender` has nothing left."""
+        raise NotImplementedError
+
 
 class Hub:
     """One per node."""

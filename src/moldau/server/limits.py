@@ -30,6 +30,8 @@ class ServerLimits:
     request_bytes_max: int = REQUEST_BYTES_MAX
     unauthenticated_request_bytes_max: int = REQUEST_BYTES_MAX_UNAUTHENTICATED
     in_flight_bytes_max: int = IN_FLIGHT_BYTES_DEFAULT
+    send_buffer_bytes: int = -1
+    """Of the kernel, per connection; -1 leaves it to the system."""
 
     @classmethod
     def from_settings(cls, settings: Any) -> ServerLimits:
@@ -37,13 +39,12 @@ class ServerLimits:
         return cls(
             connections_max=int(settings.int("max.connections")),
             connections_per_ip_max=int(settings.int("max.connections.per.ip")),
-            connections_per_ip_overrides=parse_connection_overrides(
-                settings.str("max.connections.per.ip.overrides")
-            ),
+            connections_per_ip_overrides=parse_connection_overrides(settings.str("max.connections.per.ip.overrides")),
             connection_rate_max=int(settings.int("max.connection.creation.rate")),
             idle_ms_max=int(settings.int("connections.max.idle.ms")),
             request_bytes_max=min(int(settings.int("socket.request.max.bytes")), REQUEST_BYTES_MAX),
             in_flight_bytes_max=queued if queued > 0 else IN_FLIGHT_BYTES_DEFAULT,
+            send_buffer_bytes=int(settings.int("socket.send.buffer.bytes")),
         )
 
 

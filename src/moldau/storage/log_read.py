@@ -8,7 +8,7 @@ from mypy_extensions import i16, i64
 
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import CorruptBatch, DiskFailed
-from moldau.ports import Buffer
+from moldau.ports import Piece
 from moldau.storage.log_state import LogState
 from moldau.storage.segment import Segment
 
@@ -21,10 +21,19 @@ STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
 class LogSlice:
     """Whole batches as views. Empty with an error, or because there is nothing to read."""
 
-    def __init__(self, error: i64, parts: list[Buffer], size_bytes: i64) -> None:
+    def __init__(self, error: i64, parts: list[Piece], size_bytes: i64) -> None:
         self.error: i16 = i16(error)
         self.parts = parts
         self.size_bytes: i64 = size_bytes
+        self.segment: Segment | None = None
+        self.position: i64 = 0
+
+    def next_offset(self) -> i64:
+        """The offset behind the last of the batches; -1 when there are none. To be asked before the log changes."""
+        segment = self.segment
+        if segment is None:
+            return -1
+        return segment.next_offset_at(self.position, self.position + self.size_bytes)
 
 
 def read_slice(
@@ -65,7 +74,10 @@ def _read_from_segments(
             end = _end_of_read(segment, start, end_offset, size_bytes_max, at_least_one_batch)
             if end <= start:
                 break
-            return LogSlice(NONE, [segment.file().view(start, end - start)], end - start)
+            found = LogSlice(NONE, [segment.file().view(start, end - start)], end - start)
+            found.segment = segment
+            found.position = start
+            return found
         number += 1  # compaction removed the rest of this segment
     return LogSlice(NONE, [], 0)
 

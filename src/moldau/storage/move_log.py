@@ -54,7 +54,7 @@ def _begin(dirs: LogDirs, old: PartitionLog, home: LogDirectory) -> PartitionLog
     dirs.disk.make_dirs(copy.path)
     dirs.disk.replace(f"{copy.path}/{PARTITION_METADATA}", encode_partition_metadata(old.topic_id))
     first = old.read(old.start_offset, old.end_offset, 1, True)
-    base = parse_header(bytes(first.parts[0][:61]), 0).base_offset if first.parts else old.start_offset
+    base = parse_header(bytes(first.parts[0])[:61], 0).base_offset if first.parts else old.start_offset
     copy.add_segment(base, dirs.clock.now_ms())
     copy.start_offset = copy.end_offset = copy.durable_end_offset = base
     copy.producers.clear(base)
@@ -67,7 +67,7 @@ def _copy_some(old: PartitionLog, copy: PartitionLog, *, last: bool) -> bool:
     if piece.error != 0:
         raise DiskFailed(f"cannot read {old.path} to move it: {ErrorCode(int(piece.error)).name}")
     for part in piece.parts:
-        outcome = copy.append_as_follower(part)
+        outcome = copy.append_as_follower(bytes(part))
         if outcome.error != 0:
             raise DiskFailed(f"cannot copy {old.path} to {copy.path}: {outcome.detail}")
     copy.flush_appends()

@@ -183,14 +183,7 @@ class Segment:
         """The last batch boundary in [start, limit], where `start` is one. Walks no further than an index interval."""
         if limit >= self.size_bytes:
             return self.size_bytes
-        self.load_indexes()
-        entry: i64 = self.offsets.floor_position(limit)
-        position: i64 = start
-        if entry >= 0:
-            indexed: i64 = self.offsets.position_of(entry)
-            if indexed > start and self.entry_is_true(entry, indexed):
-                position = indexed
-        scanner = BatchScanner(self.file(), position, self.size_bytes)
+        scanner = BatchScanner(self.file(), self.boundary_between(start, limit), self.size_bytes)
         while True:
             header = scanner.next()
             if header is None:
@@ -202,6 +195,29 @@ class Segment:
             if scanner.next_position == limit:
                 self.remember(header.next_offset, limit)
                 return limit
+
+    def next_offset_at(self, start: i64, end: i64) -> i64:
+        """The offset behind the last batch before `end`, where `start` and `end` are boundaries with some between."""
+        if end >= self.size_bytes:
+            return self.next_offset
+        scanner = BatchScanner(self.file(), self.boundary_between(start, end - 1), end)
+        found: i64 = -1
+        while True:
+            header = scanner.next()
+            if header is None:
+                self.check_walk(scanner)
+                return found
+            found = header.next_offset
+
+    def boundary_between(self, start: i64, limit: i64) -> i64:
+        """The boundary nearest below `limit` that the index knows, or `start` when there is none behind it."""
+        self.load_indexes()
+        entry: i64 = self.offsets.floor_position(limit)
+        if entry >= 0:
+            indexed: i64 = self.offsets.position_of(entry)
+            if indexed > start and self.entry_is_true(entry, indexed):
+                return indexed
+        return start
 
     def remember(self, offset: i64, position: i64) -> None:
         if len(self.hints) >= HINTS_MAX:

@@ -8,7 +8,7 @@ buffers and never copies large record payloads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar, cast
 
 from librt.strings import (
     BytesWriter,
@@ -27,11 +27,15 @@ from mypy_extensions import i64 as I64
 from mypy_extensions import u8 as U8
 
 from moldau.model.failures import WireError
+from moldau.model.file_range import FileRange
 from moldau.model.limits import ARRAY_ELEMENTS_MAX, TAGGED_FIELDS_MAX
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 RecordsIn: TypeAlias = bytes | memoryview | None
-RecordsOut: TypeAlias = bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview] | None
+Piece: TypeAlias = bytes | bytearray | memoryview | FileRange
+RecordsOut: TypeAlias = (
+    bytes | bytearray | memoryview | FileRange | Sequence[bytes | bytearray | memoryview | FileRange] | None
+)
 
 T = TypeVar("T")
 
@@ -393,14 +397,17 @@ class Writer:
 
     def __init__(self) -> None:
         self.out: BytesWriter = BytesWriter()
-        self.pieces: list[bytes | bytearray | memoryview] = []
+        self.pieces: list[bytes | bytearray | memoryview | FileRange] = []
         self.closed: I64 = 0
+        self.has_ranges: bool = False
+        """Whether some pieces still lie in their files."""
 
     def clear(self) -> None:
         self.out.truncate(0)
         if self.closed > 0:
             self.pieces = []
             self.closed = 0
+            self.has_ranges = False
 
     @property
     def size(self) -> I64:
@@ -409,10 +416,17 @@ class Writer:
 
     def take(self) -> list[bytes | bytearray | memoryview]:
         """Everything written, in order, as few buffers; the writer starts anew."""
+        if not self.has_ranges:
+            return cast(list[bytes | bytearray | memoryview], self.take_pieces())
+        return [bytes(piece) if isinstance(piece, FileRange) else piece for piece in self.take_pieces()]
+
+    def take_pieces(self) -> list[bytes | bytearray | memoryview | FileRange]:
+        """Like `take`, but ranges of files are left where they are."""
         self._close_piece()
         pieces = self.pieces
         self.pieces = []
         self.closed = 0
+        self.has_ranges = False
         return pieces
 
     def take_bytes(self) -> bytes:
@@ -458,7 +472,7 @@ class Writer:
         start: I64 = 0
         for index, piece in enumerate(self.pieces):
             length: I64 = len(piece)
-            if mark < start + length:
+            if mark < start + length and not isinstance(piece, FileRange):
                 at = mark - start
                 self.pieces[index] = b"".join([piece[:at], int(size).to_bytes(4, "big"), piece[at + 4 :]])
                 return
@@ -567,10 +581,15 @@ class Writer:
 
     # Bytes
 
-    def raw(self, value: Buffer) -> None:
+    def raw(self, value: Piece) -> None:
         """Bytes as they are: copied when small, left in place when large."""
-        size: I64 = len(value) if not isinstance(value, memoryview) else value.nbytes
-        if size >= COPY_BYTES_MAX:
+        size: I64 = _size_of(value)
+        if isinstance(value, FileRange):
+            self._close_piece()
+            self.pieces.append(value)
+            self.closed += size
+            self.has_ranges = True
+        elif size >= COPY_BYTES_MAX:
             self._close_piece()
             self.pieces.append(value)
             self.closed += size
@@ -579,7 +598,7 @@ class Writer:
         else:
             self.out.write(bytes(value))
 
-    def bytes_(self, value: Buffer) -> None:
+    def bytes_(self, value: Piece) -> None:
         write_i32_be(self.out, _size_of(value))
         self.raw(value)
 
@@ -589,7 +608,7 @@ class Writer:
         else:
             self.bytes_(value)
 
-    def compact_bytes(self, value: Buffer) -> None:
+    def compact_bytes(self, value: Piece) -> None:
         self.uvarint(_size_of(value) + 1)
         self.raw(value)
 
@@ -605,7 +624,7 @@ class Writer:
         """A record payload given whole or as the buffers it consists of."""
         if parts is None:
             write_i32_be(self.out, -1)
-        elif isinstance(parts, (bytes, bytearray, memoryview)):
+        elif isinstance(parts, (bytes, bytearray, memoryview, FileRange)):
             self.bytes_(parts)
         else:
             write_i32_be(self.out, _size_of_all(parts))
@@ -615,7 +634,7 @@ class Writer:
     def compact_records(self, parts: RecordsOut) -> None:
         if parts is None:
             self.out.append(0)
-        elif isinstance(parts, (bytes, bytearray, memoryview)):
+        elif isinstance(parts, (bytes, bytearray, memoryview, FileRange)):
             self.compact_bytes(parts)
         else:
             self.uvarint(_size_of_all(parts) + 1)
@@ -646,15 +665,17 @@ class Writer:
         """One tagged field whose value was written into a writer of its own."""
         self.uvarint(tag)
         self.uvarint(body.size)
-        for piece in body.take():
+        for piece in body.take_pieces():
             self.raw(piece)
 
 
-def _size_of(value: Buffer) -> int:
+def _size_of(value: Piece) -> int:
+    if isinstance(value, FileRange):
+        return value.size_bytes
     return value.nbytes if isinstance(value, memoryview) else len(value)
 
 
-def _size_of_all(parts: Sequence[bytes | bytearray | memoryview]) -> int:
+def _size_of_all(parts: Sequence[bytes | bytearray | memoryview | FileRange]) -> int:
     total = 0
     for part in parts:
         total += _size_of(part)

@@ -132,10 +132,10 @@ def test_harmless_old_keys_only_raise_a_notice() -> None:
 
 
 def test_keys_without_effect_are_told_in_one_line() -> None:
-    file = properties("num.io.threads=16\nsocket.send.buffer.bytes=1\nnum.network.threads=3\nqueued.max.requests=500")
+    file = properties("num.io.threads=16\nsocket.receive.buffer.bytes=1\nnum.network.threads=3\nqueued.max.requests=500")
     (notice,) = Settings.from_sources(file=file).notices
     assert not notice.warning
-    assert notice.text.endswith(": num.io.threads, socket.send.buffer.bytes")  # the others stand at their defaults
+    assert notice.text.endswith(": num.io.threads, socket.receive.buffer.bytes")  # the others stand at their defaults
 
 
 def test_protection_that_is_not_there_yet_is_a_warning_and_other_features_are_not() -> None:

@@ -1,4 +1,4 @@
-"""What only the real disk has: system errors, other processes, memory maps."""
+"""What only the real disk has: system errors, other processes, ranges of files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from moldau.model.failures import DiskFailed, DiskFull
-from moldau.runtime import disk as disk_module
-from moldau.runtime.disk import RealDisk
+from moldau.model.file_range import FileRange
+from moldau.runtime.disk import RANGE_BYTES_MIN, RealDisk
 
 
 def test_a_full_disk_is_disk_full() -> None:
@@ -46,13 +46,41 @@ def test_the_lock_names_the_process_that_holds_it(tmp_path: Path) -> None:
     RealDisk().lock(path)()
 
 
-def test_few_windows_are_kept_however_much_is_read(tmp_path: Path) -> None:
-    disk = RealDisk()
-    file = disk.open(str(tmp_path / "f"), create=True)
-    file.truncate(disk_module.WINDOW_BYTES * (disk_module.WINDOWS_MAX + 8))
-    for position in range(0, file.size_bytes(), disk_module.WINDOW_BYTES):
-        assert len(file.view(position, disk_module.MAPPED_VIEW_BYTES_MIN)) == disk_module.MAPPED_VIEW_BYTES_MIN
-    assert len(file._mine) == disk_module.WINDOWS_MAX  # type: ignore[attr-defined]
+def test_a_range_keeps_the_file_open_and_nothing_else_does(tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "f"), create=True)
+    file.append(bytes(RANGE_BYTES_MIN))
+    assert isinstance(file.view(0, RANGE_BYTES_MIN - 1), bytes)
+    range_ = file.view(0, RANGE_BYTES_MIN)
+    assert isinstance(range_, FileRange)
+    fd = range_.source.fd
+    file.close()
+    assert os.fstat(fd).st_size == RANGE_BYTES_MIN
+    assert bytes(range_) == bytes(RANGE_BYTES_MIN)
+    del range_
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_a_range_of_a_file_cut_by_somebody_else_is_a_failure(tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "f"), create=True)
+    file.append(bytes(1 << 20))
+    range_ = file.view(0, 1 << 20)
+    os.truncate(tmp_path / "f", 100)
+    with pytest.raises(DiskFailed, match="somebody else"):
+        bytes(range_)
+    file.close()
+
+
+def test_a_cut_behind_all_live_ranges_is_made_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    file = RealDisk().open(str(path), create=True)
+    file.append(b"a" * (1 << 20))
+    before = path.stat().st_ino
+    range_ = file.view(0, RANGE_BYTES_MIN)
+    file.truncate(RANGE_BYTES_MIN)
+    file.append(b"b" * (1 << 20))
+    assert path.stat().st_ino == before
+    assert bytes(range_) == b"a" * RANGE_BYTES_MIN
     file.close()
 
 

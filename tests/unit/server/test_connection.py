@@ -113,7 +113,7 @@ class TestBufferedReading:
         stored = bytearray()
         for offset in range(3):
             (part,) = partition.log.read(offset, 3, 1, True).parts
-            stored += part
+            stored += bytes(part)
         assert stored.count(b"v" * value_bytes) == 3
         assert stage.hub.in_flight_bytes == 0
 

@@ -42,9 +42,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("socket.receive.buffer.bytes", INT, 102_400, HIGH, READ_ONLY, NO_COUNTERPART,
            "Kernel receive buffer of a client socket; -1 leaves it to the system. moldau always leaves it to the "
            "system."),
-    Option("socket.send.buffer.bytes", INT, 102_400, HIGH, READ_ONLY, NO_COUNTERPART,
-           "Kernel send buffer of a client socket; -1 leaves it to the system. moldau always leaves it to the "
-           "system."),
+    Option("socket.send.buffer.bytes", INT, 102_400, HIGH, READ_ONLY, ACTS,
+           "Kernel send buffer of a client socket; -1 leaves it to the system."),
     Option("socket.request.max.bytes", INT, 104_857_600, HIGH, READ_ONLY, ACTS,
            "The largest request frame a client may send; a larger one closes the connection.", low=1),
     Option("socket.connection.setup.timeout.ms", LONG, 10_000, MEDIUM, READ_ONLY, NOT_YET,

@@ -16,8 +16,6 @@ from mypy_extensions import i16, i32, i64
 from moldau.broker.partition import Partition
 from moldau.core.partition.fetch_sessions import FINAL_EPOCH, FetchPartition, Key, SessionStart
 from moldau.model.errors import ErrorCode
-from moldau.ports import Buffer
-from moldau.records.batch import HEADER_BYTES, parse_header
 from moldau.server import lookup
 from moldau.server.context import RequestContext
 from moldau.server.parking import Parked
@@ -140,7 +138,7 @@ class FetchWork:
         answer.log_start_offset = log.start_offset
         if found.size_bytes > 0:
             answer.records = found.parts
-            if self.size_bytes + found.size_bytes < self.bytes_min and next_offset(found.parts) < end:
+            if self.size_bytes + found.size_bytes < self.bytes_min and found.next_offset() < end:
                 # The limits (or a segment's end) stopped the read, not the log: waiting would bring nothing more.
                 self.must_answer = True
         if self.committed_only:
@@ -148,7 +146,7 @@ class FetchWork:
             if found.size_bytes > 0:
                 known = log.aborted_transactions(want.fetch_offset, end)
                 # Most reads meet none; only then is it worth knowing where exactly the returned batches end.
-                end_returned = next_offset(found.parts) if known else 0
+                end_returned = found.next_offset() if known else 0
                 for txn in known:
                     if txn.first_offset < end_returned:
                         aborted.append(AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset))
@@ -263,18 +261,6 @@ def refuse(request: FetchRequest, context: RequestContext, code: ErrorCode, deta
                 )
             )
     return response
-
-
-def next_offset(parts: list[Buffer]) -> i64:
-    """The offset behind the last of some whole batches."""
-    data = b"".join(parts)
-    found: i64 = -1
-    position: i64 = 0
-    while len(data) - position >= HEADER_BYTES:
-        header = parse_header(data, position)
-        found = header.next_offset
-        position += header.size_bytes
-    return found
 
 
 def encode(response: Any, writer: Writer, version: i64) -> None:
