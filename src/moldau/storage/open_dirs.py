@@ -24,6 +24,7 @@ from moldau.storage.directory import LogDirectory
 from moldau.storage.leftovers import segment_bases
 from moldau.storage.names import (
     CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
     CLUSTER_METADATA_DIR,
     DELETE_DIR_SUFFIX,
     FUTURE_DIR_SUFFIX,
@@ -162,6 +163,7 @@ class DirectoryOpener:
         names = self._partition_dirs(home)
         recovery = read_offsets(self._disk, f"{home.path}/{RECOVERY_CHECKPOINT}")
         starts = read_offsets(self._disk, f"{home.path}/{START_CHECKPOINT}")
+        cleaned = read_offsets(self._disk, f"{home.path}/{CLEANER_CHECKPOINT}")
         logs = [self._new_log(home, name) for name in names]
         for log in logs:
             self._expect(log, FOREVER if clean else recovery.get(TopicPartition(log.topic, log.partition), 0))
@@ -174,7 +176,7 @@ class DirectoryOpener:
             while waiting:
                 log = waiting.pop()
                 tp = TopicPartition(log.topic, log.partition)
-                await self._load(log, recovery.get(tp, 0), starts.get(tp, 0), clean)
+                await self._load(log, recovery.get(tp, 0), starts.get(tp, 0), cleaned.get(tp, 0), clean)
 
         workers = [asyncio.ensure_future(worker()) for _ in range(min(self._threads, len(logs)))]
         try:
@@ -203,7 +205,9 @@ class DirectoryOpener:
             topic_id = NO_TOPIC_ID
         return self._make_log(home, name, parsed[0], parsed[1], topic_id)
 
-    async def _load(self, log: PartitionLog, recovery_point: int, start_offset: int, clean: bool) -> None:
+    async def _load(
+        self, log: PartitionLog, recovery_point: int, start_offset: int, cleaned_offset: int, clean: bool
+    ) -> None:
         now_ms = self._clock.now_ms()
         loop = asyncio.get_running_loop()
 
@@ -211,7 +215,7 @@ class DirectoryOpener:
             loop.call_soon_threadsafe(self._count_bytes, size_bytes)
 
         def work() -> LoadReport:
-            report = load_log(log, recovery_point, start_offset, clean, now_ms, segment_checked)
+            report = load_log(log, recovery_point, start_offset, clean, now_ms, segment_checked, cleaned_offset)
             if log.durable_end_offset < log.end_offset:
                 # What was found after a crash may still be in the page cache only.
                 log.sync_now()

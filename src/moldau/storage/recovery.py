@@ -48,8 +48,10 @@ def load_log(
     clean: bool,
     now_ms: i64,
     on_segment: Callable[[int], None] | None = None,
+    cleaned_offset: i64 = 0,
 ) -> LoadReport:
-    """Open the segments in `log.path` and make `log` usable. `on_segment` is told the bytes of each segment checked."""
+    """Open the segments in `log.path` and make `log` usable. `on_segment` is told the bytes of each segment checked.
+    Below `cleaned_offset` compaction may have left gaps, whatever the topic's policy is by now."""
     report = LoadReport()
     settle(log.disk, log.path)
     open_segments(log)
@@ -58,7 +60,7 @@ def load_log(
     report.segments = len(log.segments)
     clean = clean and load_end(log)
     if not clean:
-        recover(log, recovery_point, now_ms, report, on_segment)
+        recover(log, recovery_point, now_ms, report, on_segment, cleaned_offset)
     else:
         rebuild_producers(log, now_ms)
     settle_start(log, start_offset, now_ms)
@@ -112,7 +114,12 @@ def load_end(log: LogState) -> bool:
 
 
 def recover(
-    log: LogState, recovery_point: i64, now_ms: i64, report: LoadReport, on_segment: Callable[[int], None] | None
+    log: LogState,
+    recovery_point: i64,
+    now_ms: i64,
+    report: LoadReport,
+    on_segment: Callable[[int], None] | None,
+    cleaned_offset: i64,
 ) -> None:
     """Check everything from the recovery point's segment on, and cut at the first thing that is wrong."""
     number: i64 = log.segment_number_for(recovery_point)
@@ -126,7 +133,7 @@ def recover(
         segment = log.segments[number]
         size: i64 = segment.size_bytes
         following: i64 = log.segments[number + 1].base_offset if number + 1 < len(log.segments) else i64(-1)
-        problem = recover_segment(segment, table, following, log.settings.compact)
+        problem = recover_segment(segment, table, following, log.settings.compact or following <= cleaned_offset)
         report.bytes_checked += size
         if on_segment is not None:
             on_segment(int(size))

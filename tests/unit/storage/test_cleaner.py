@@ -22,6 +22,7 @@ from .support import (
     append,
     append_internal,
     batch,
+    kill,
     log_dirs,
     marker,
     read_all,
@@ -343,5 +344,26 @@ def test_two_that_note_what_was_cleaned_do_not_write_at_the_same_time(disk: Real
         assert not dirs.directories[0].offline
         assert read_offsets(disk, f"{tmp_path}/{CLEANER_CHECKPOINT}") == {}
         await dirs.close()
+
+    asyncio.run(act())
+
+
+def test_a_topic_that_is_compacted_no_longer_keeps_its_records_after_a_crash(disk: RealDisk, tmp_path: Path) -> None:
+    """Gaps that compaction left are not lost records, even when nothing else is known after the crash."""
+
+    async def act() -> None:
+        dirs = log_dirs(disk, str(tmp_path), compact=True, delete=False, segment_bytes=3000)
+        await dirs.open()
+        log = dirs.create("t", TOPIC_ID, 0)
+        fill(log, 400, 50)
+        dirs.flush_set.flush_all()
+        await Cleaner(dirs).clean_next()
+        before = newest(log)
+        kill(dirs)
+        again = log_dirs(disk, str(tmp_path), compact=False, delete=True, segment_bytes=3000)
+        await again.open()
+        assert again.logs[TP].end_offset == 1200
+        assert newest(again.logs[TP]) == before
+        await again.close()
 
     asyncio.run(act())
