@@ -45,10 +45,11 @@ def read(bootstrap: str, topic: str, *, committed: bool, partitions: int = 2) ->
     while left:
         message = consumer.poll(20.0)
         assert message is not None, "no end of the partition"
-        if message.error() is None:
-            found.append(message.value().decode())
+        error, value = message.error(), message.value()
+        if error is None:
+            found.append((value or b"").decode())
         else:
-            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
             left -= 1
     consumer.close()
     return sorted(found)

@@ -37,7 +37,7 @@ def show(value: Any) -> str:
     if isinstance(value, ErrorCode):
         return value.name
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        defaults = value._field_defaults
+        defaults: dict[str, Any] = getattr(value, "_field_defaults", {})
         told = [
             f"{name}={show(field)}"
             for name, field in zip(value._fields, value, strict=True)
