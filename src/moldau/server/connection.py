@@ -381,6 +381,7 @@ class Connection(Outgoing):
         if isinstance(result, Parked) and not result.done:
             reply.parked = result
             result.deliver = reply.deliver
+            reply.holds = False  # the hold may be another coroutine's by the time the answer comes
             self.release_hold(BUSY)
             return
         reply.deliver(result.early if isinstance(result, Parked) else result)

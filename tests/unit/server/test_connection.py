@@ -15,12 +15,13 @@ from moldau.model.failures import DiskFull
 from moldau.runtime.net import RealNetwork
 from moldau.server.connection import PENDING_REPLIES_MAX, WRITE_BUFFER_BYTES_HIGH
 from moldau.server.limits import ServerLimits
+from moldau.server.parking import Parked
 from moldau.server.replies import Encoded
 from moldau.server.server import Server
 from moldau.storage.directory import LogDirectory
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.api_versions import ApiVersionsRequest
-from moldau.wire.messages.init_producer_id import InitProducerIdRequest
+from moldau.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.unit.server.harness import Client, RecordingTransport, Stage, batch, request_frame
 from tests.unit.server.requests import fetch, joined, list_offsets, produce
 
@@ -323,6 +324,11 @@ class TestFlushFailure:
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class NeverDue(Parked):
+    def on_deadline(self) -> None:
+        raise AssertionError("nobody parked it")
+
+
 class StubbornTransport(RecordingTransport):
     """Nobody reads at the other end: it asks for a pause whenever something large is written."""
 
@@ -511,6 +517,41 @@ class TestCoroutines:
             assert (first.producer_id, first.producer_epoch, first.error_code) == (4001, 0, 0)
             assert len(second.api_keys) > 5
             assert not client.transport.read_paused
+
+        asyncio.run(play())
+
+    def test_an_answer_parked_by_one_coroutine_does_not_release_what_waits_for_the_next(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def play() -> None:
+            stage = Stage(tmp_path, loop=asyncio.get_running_loop())
+            parked = NeverDue(2**62)
+            gate: asyncio.Future[InitProducerIdResponse] = asyncio.get_running_loop().create_future()
+            works: list[Any] = [parked, gate]
+
+            async def handle(request: Any, context: Any) -> Any:
+                work = works.pop(0)
+                return work if work is parked else await gate
+
+            route = stage.router.find(int(ApiKey.INIT_PRODUCER_ID))
+            assert route is not None
+            route._load()
+            monkeypatch.setattr(route, "_handle", handle)
+            client = stage.connect()
+            ask = InitProducerIdRequest(transactional_id=None)
+            client.send(client.frame(ApiKey.INIT_PRODUCER_ID, 4, ask))
+            await turns()
+            client.send(
+                client.frame(ApiKey.INIT_PRODUCER_ID, 4, ask) + client.frame(ApiKey.API_VERSIONS, 3, API_VERSIONS)
+            )
+            await turns()
+            requests = stage.hub.requests_total
+            parked.complete(InitProducerIdResponse(producer_id=1))
+            await turns()
+            assert stage.hub.requests_total == requests, "the third waits for the second"
+            gate.set_result(InitProducerIdResponse(producer_id=2))
+            await turns()
+            assert [getattr(reply, "producer_id", None) for reply in client.replies()] == [1, 2, None]
 
         asyncio.run(play())
 
