@@ -6,6 +6,7 @@ A directory that fails goes offline with its logs; the others go on. A broker wi
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -101,6 +102,8 @@ class LogDirs:
         self._removals: list[tuple[int, str]] = []
         self._wake = asyncio.Event()
         self._checkpointing = asyncio.Lock()
+        self._writing_checkpoints = threading.Lock()
+        """A checkpoint whose waiter was cancelled is still being written by its thread when the logs are closed."""
         self._closed = False
         for home in self.directories:
             home.on_offline = self._went_offline
@@ -350,9 +353,10 @@ class LogDirs:
     def _write_checkpoints(
         self, home: LogDirectory, recovery: dict[TopicPartition, int], starts: dict[TopicPartition, int]
     ) -> None:
-        write_offsets(self.disk, f"{home.path}/{RECOVERY_CHECKPOINT}", recovery)
-        write_offsets(self.disk, f"{home.path}/{START_CHECKPOINT}", starts)
-        write_offsets(self.disk, f"{home.path}/{REPLICATION_CHECKPOINT}", self._high_watermarks_in(home))
+        with self._writing_checkpoints:
+            write_offsets(self.disk, f"{home.path}/{RECOVERY_CHECKPOINT}", recovery)
+            write_offsets(self.disk, f"{home.path}/{START_CHECKPOINT}", starts)
+            write_offsets(self.disk, f"{home.path}/{REPLICATION_CHECKPOINT}", self._high_watermarks_in(home))
 
     def describe(self) -> list[DirectoryDescription]:
         return [self._describe(home) for home in self.directories]

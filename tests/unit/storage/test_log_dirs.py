@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,45 @@ def test_a_log_whose_folder_was_removed_by_hand_can_be_deleted(disk: RealDisk, t
         dirs.delete("t", 0)
         assert append(other, batch()) == 0
         await dirs.close()
+
+    asyncio.run(act())
+
+
+def test_closing_waits_for_a_checkpoint_that_is_still_being_written(tmp_path: Path) -> None:
+    """Its waiter was cancelled, its thread was not: two at once would tear the files they both write."""
+
+    class WatchedDisk(RealDisk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.writing: list[str] = []
+            self.together: list[str] = []
+            self.begun = threading.Event()
+            self.more = threading.Event()
+
+        def replace(self, path: str, data: bytes) -> None:
+            if path in self.writing:
+                self.together.append(path)
+                self.more.set()
+            self.writing.append(path)
+            self.begun.set()
+            if path.endswith("recovery-point-offset-checkpoint"):
+                self.more.wait(0.5)
+            super().replace(path, data)
+            self.writing.remove(path)
+
+    async def act() -> None:
+        disk = WatchedDisk()
+        dirs = log_dirs(disk, str(tmp_path))
+        await dirs.open()
+        append(dirs.create("t", TOPIC_ID, 0), batch())
+        disk.begun.clear()
+        checkpoint = asyncio.ensure_future(dirs.checkpoint())
+        await asyncio.to_thread(disk.begun.wait)
+        checkpoint.cancel()
+        await asyncio.wait([checkpoint])
+        await dirs.close()
+        assert disk.together == []
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
 
     asyncio.run(act())
 
