@@ -197,11 +197,8 @@ class Workers:
 
     def outcomes(self) -> Counter[str]:
         lines = (self.folder / "workers.out").read_text(errors="replace").splitlines()
-        return Counter(
-            " ".join(line.split()[:2]) if line.startswith(("abort", "fatal")) else line.split()[0]
-            for line in lines
-            if line
-        )
+        told = (line.split() for line in lines)
+        return Counter(" ".join(words[:2]) if words[0] in ("abort", "fatal") else words[0] for words in told if words)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

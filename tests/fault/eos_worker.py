@@ -65,8 +65,13 @@ class Worker:
         until = time.monotonic() + 0.2
         while len(self.gathered) < self.records_per_transaction and time.monotonic() < until:
             message = self.consumer.poll(0.05)
-            if message is not None and message.error() is None:
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
                 self.gathered.append(message)
+            elif error.fatal():
+                raise KafkaException(error)
         return bool(self.gathered)
 
     def _copy(self) -> None:
