@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.partition import Partition
+from moldau.core.log.settings import LogSettings
 from moldau.model.errors import ErrorCode
 from moldau.records.batch import iterate_headers
 from moldau.records.builder import build_end_marker
@@ -396,3 +397,14 @@ class TestSessions:
         fill(partition, 1)
         second = client.call(ApiKey.FETCH, 13, fetch(session_id=first.session_id, session_epoch=1))
         assert offsets(only(second).records) == [0]
+
+
+def test_min_bytes_counts_what_is_stored_where_the_topic_recompresses(stage: Stage) -> None:
+    stage.topic("t", settings=LogSettings(compression_type="uncompressed"))
+    reader, producer = stage.connect(), stage.connect()
+    reader.ask(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000, min_bytes=50_000))
+    assert reader.replies() == []
+    small = batch([b"v" * 100_000], codec=1)
+    assert len(small) < 1000
+    producer.ask(ApiKey.PRODUCE, 9, produce("t", small))
+    assert len(joined(reader.replies()[0].responses[0].partitions[0].records)) > 100_000

@@ -19,6 +19,7 @@ from moldau.model.errors import ErrorCode
 from moldau.server import lookup
 from moldau.server.context import RequestContext
 from moldau.server.parking import Parked
+from moldau.storage.partition_log import KEEP_CODEC
 from moldau.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -191,14 +192,16 @@ class FetchWait(Parked):
         self.watched: list[Partition] = []
         self.appended_before: i64 = 0
         self.countable: bool = not work.committed_only
-        """What is appended from now on is exactly what becomes readable from now on."""
+        """What is appended from now on is exactly what becomes readable from now on: not while a transaction or a
+        sync holds it back, nor where the topic stores it under another codec."""
         for want in work.start.partitions:
             partition = work.find(want)
             if partition is not None:
                 partition.watch(self)
                 self.watched.append(partition)
                 self.appended_before += partition.appended_bytes
-                if partition.high_watermark != partition.log.end_offset:
+                log = partition.log
+                if partition.high_watermark != log.end_offset or log.target_codec != KEEP_CODEC:
                     self.countable = False
 
     def wake(self) -> None:
