@@ -70,7 +70,7 @@ class Worker:
             error = message.error()
             if error is None:
                 self.gathered.append(message)
-            elif error.fatal():
+            elif error.fatal() or error.name() == "_FATAL":
                 raise KafkaException(error)
         return bool(self.gathered)
 
