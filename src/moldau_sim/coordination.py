@@ -173,6 +173,7 @@ class Groups(Coordinated):
 
     name = "groups"
     static = False
+    faults = (*CRASHES, *WEATHER, "delayed frames")
 
     def start_load(self) -> None:
         super().start_load()
@@ -182,6 +183,7 @@ class Groups(Coordinated):
             rebalance_ms=chance.choice((1000, 2000)),
             crash_probability=chance.choice((0.01, 0.05)),
             leave_probability=chance.choice((0.0, 0.05)),
+            delay_probability=0.08 if "delayed frames" in self.enabled else 0.0,
         )
         for number in range(chance.randint(2, 4)):
             static = self.static or chance.random() < 0.1
@@ -250,6 +252,7 @@ class Transactions(Coordinated):
 
     name = "transactions"
     version = 2
+    patiences: tuple[float, ...] = (0.2, 0.5, 4.0)
     faults: tuple[str, ...] = (*CRASHES, *WEATHER, "delayed frames")
 
     def start_load(self) -> None:
@@ -260,9 +263,10 @@ class Transactions(Coordinated):
                 version=self.version,
                 timeout_ms=timeout_ms,
                 delay_probability=0.12 if "delayed frames" in self.enabled else 0.0,
+                abandon_probability=chance.choice((0.0, 0.3)),
                 nap_probability=chance.choice((0.0, 0.08)),
                 vanish_probability=chance.choice((0.0, 0.03)),
-                patience_s=chance.choice((0.3, 2.0, 6.0)),
+                patience_s=chance.choice(self.patiences),
             )
             shared = f"id-{number % 2 if chance.random() < 0.6 else number}"
             self.add_member(TransactionalWorker(self.world, f"w{number}", self.address, shared, tps, habits))
@@ -316,8 +320,12 @@ class CoordinatorCrash(Transactions):
     """Crash upon crash: at the decision, between markers, while the coordinators load."""
 
     name = "coordinator-crash"
-    faults = ("kill at write", "kill at reply", "kill at coordinator", "kill in recovery")
-    rounds = (2, 4)
+    faults = ("kill at write", "kill at reply", "kill at coordinator", "kill at decision", "kill in recovery")
+    modes = ("cache", "flush", "flush")
+    rounds = (2, 5)
+    partitions = (3, 5)
+    patiences = (0.05, 0.05, 0.5, 4.0)
+    """Little: an end that is not answered at once is left to the coordinator."""
 
     def broker_settings(self) -> dict[str, str]:
         self.version = self.chance.choice((1, 2))
@@ -409,8 +417,18 @@ class EosCopy(Coordinated):
 
 async def _kill_at_coordinator(run: Scenario) -> None:
     """At a write to a coordinator's own log."""
-    part = run.chance.choice(("__transaction_state", "__consumer_offsets"))
-    run.host.crash_at_write(run.chance.randint(0, 20), power_loss=run.may_lose_power(), path_part=part)
+    part = run.chance.choice((TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC))
+    await _kill_at_path(run, part, run.chance.randint(0, 20))
+
+
+async def _kill_at_decision(run: Scenario) -> None:
+    """At one of the next few things that become of transactions."""
+    await asyncio.sleep(run.chance.uniform(0.0, run.round_seconds[0]))
+    await _kill_at_path(run, TRANSACTION_STATE_TOPIC, run.chance.randint(0, 6))
+
+
+async def _kill_at_path(run: Scenario, part: str, mutations: int) -> None:
+    run.host.crash_at_write(mutations, power_loss=run.may_lose_power(), path_part=part)
     try:
         await asyncio.wait_for(run.host.down.wait(), run.round_seconds[1] * 4)
     except TimeoutError:
@@ -422,7 +440,13 @@ async def _delayed_frames(run: Scenario) -> None:
     await asyncio.sleep(run.chance.uniform(*run.round_seconds))
 
 
-FAULTS.update({"kill at coordinator": _kill_at_coordinator, "delayed frames": _delayed_frames})
+FAULTS.update(
+    {
+        "kill at coordinator": _kill_at_coordinator,
+        "kill at decision": _kill_at_decision,
+        "delayed frames": _delayed_frames,
+    }
+)
 
 COORDINATED: Final[tuple[type[Scenario], ...]] = (
     Groups,

@@ -7,6 +7,7 @@ must be in the output exactly once. The worker's group keeps others out of its t
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from moldau.model.errors import ErrorCode
 
@@ -15,6 +16,9 @@ from .history import make_value
 from .members import GroupMember, MemberHabits, Rejoin
 from .transactional import Fenced, MustAbort, Transactional, TxnHabits
 from .world import World
+
+RECORDS_MAX: Final = 8
+"""In one batch, which must fit into the smallest segment."""
 
 
 class Copier(GroupMember):
@@ -68,6 +72,8 @@ class Copier(GroupMember):
         rows, position = self.readers[tp]._rows(row, position)
         if not rows:
             return
+        if len(rows) > RECORDS_MAX:
+            rows, position = rows[:RECORDS_MAX], rows[RECORDS_MAX].offset
         producer = self.producer
         txn = producer.begin()
         output = self.chance.choice(self.outputs)

@@ -31,6 +31,8 @@ from .world import World
 
 PROTOCOL_TYPE = "simulation"
 """Not `consumer`: what members say to each other here is none of the coordinator's business."""
+MAY_COME_LATE = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP})
+"""Not commits: of one generation nothing keeps a late one from setting the group back, in Kafka neither."""
 LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
 
 
@@ -47,6 +49,8 @@ class MemberHabits:
     leave_probability: float = 0.02
     stale_probability: float = 0.05
     """How often a member commits for a generation that is over: it must be refused."""
+    delay_probability: float = 0.0
+    """How often a request is held back while its sender goes on, on another connection."""
 
 
 class OffsetClient(Admin):
@@ -138,6 +142,15 @@ class GroupMember(OffsetClient):
     def calm_down(self) -> None:
         """No more naps, crashes and departures: the group must settle."""
         self.calm = True
+
+    async def request(
+        self, key: ApiKey, message: Any, *, newest: int | None = None, timeout_s: float | None = None
+    ) -> Any:
+        late = key in MAY_COME_LATE and not self.calm
+        if late and self.chance.random() < self.habits.delay_probability:
+            await self.hold_back(self.chance.choice((0.3, 1.0, 3.0)))
+            timeout_s = self.chance.choice((0.1, 0.4))
+        return await super().request(key, message, newest=newest, timeout_s=timeout_s)
 
     async def run(self) -> None:
         while not self.stopping:

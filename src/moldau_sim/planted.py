@@ -83,7 +83,7 @@ def ack_before_sync() -> Iterator[None]:
         yield
 
 
-@planted("sync-covers-too-much", "produce", "roll", seeds_max=150)
+@planted("sync-covers-too-much", "produce", "roll", seeds_max=150, first_seed=6)
 def sync_covers_too_much() -> Iterator[None]:
     """A finished sync is taken to cover what was appended while it ran."""
     real = LogState.finish_sync
@@ -96,7 +96,7 @@ def sync_covers_too_much() -> Iterator[None]:
         yield
 
 
-@planted("directory-not-synced", "produce", "roll")
+@planted("directory-not-synced", "produce", "roll", seeds_max=150, first_seed=3)
 def directory_not_synced() -> Iterator[None]:
     """Bytes are synced, the names of new segments are not."""
     real = SyncJob.run
@@ -109,7 +109,7 @@ def directory_not_synced() -> Iterator[None]:
         yield
 
 
-@planted("failed-sync-retried", "disk-faults", seeds_max=150)
+@planted("failed-sync-retried", "disk-faults", seeds_max=150, first_seed=13)
 def failed_sync_retried() -> Iterator[None]:
     """A failed sync is shrugged off and tried again: the kernel has dropped the pages, the second try succeeds."""
     real = SyncJob.run
@@ -135,7 +135,7 @@ def recovery_skips_checksums() -> Iterator[None]:
         yield
 
 
-@planted("recovery-keeps-torn-tail", "produce", "roll")
+@planted("recovery-keeps-torn-tail", "produce", "roll", seeds_max=150, first_seed=5)
 def recovery_keeps_torn_tail() -> Iterator[None]:
     """Recovery finds where whole batches end but leaves the torn bytes in the file."""
     real = recovery.recover_segment
@@ -164,7 +164,7 @@ def recovery_keeps_torn_tail() -> Iterator[None]:
         yield
 
 
-@planted("recovery-cuts-too-much", "produce")
+@planted("recovery-cuts-too-much", "produce", seeds_max=150, first_seed=8)
 def recovery_cuts_too_much() -> Iterator[None]:
     """Recovery drops the last whole batch together with the torn one: its offsets are given again."""
     real = recovery.load_log
@@ -179,7 +179,7 @@ def recovery_cuts_too_much() -> Iterator[None]:
         yield
 
 
-@planted("recovery-point-before-sync", "lossy-power", seeds_max=150)
+@planted("recovery-point-before-sync", "lossy-power", seeds_max=150, first_seed=14)
 def recovery_point_before_sync() -> Iterator[None]:
     """The recovery point names the end of the log instead of its durable end: torn bytes below it are not checked."""
     real = LogDirs._offsets_of
@@ -273,7 +273,7 @@ def compaction_drops_latest() -> Iterator[None]:
         yield
 
 
-@planted("compaction-swap-unsynced", "compaction", seeds_max=150)
+@planted("compaction-swap-unsynced", "compaction", seeds_max=150, first_seed=5)
 def compaction_swap_unsynced() -> Iterator[None]:
     """The cleaned copy replaces the originals without having been synced."""
     with patch.object(clean_log.LogCleaning, "_finish_cleaned", _finish_without_sync):

@@ -70,7 +70,7 @@ def last_stable_off_by_one() -> Iterator[None]:
         yield
 
 
-@planted("marker-before-decision", "coordinator-crash", seeds_max=150, first_seed=57)
+@planted("marker-before-decision", "coordinator-crash", seeds_max=150, first_seed=45)
 def marker_before_decision() -> Iterator[None]:
     """Markers are written when the end is decided, not when the decision is in the log for good."""
     real = ShardRuntime._when_committed
@@ -111,7 +111,7 @@ def pending_offsets_visible() -> Iterator[None]:
         yield
 
 
-@planted("unverified-partition", "transactions-v1", seeds_max=150)
+@planted("unverified-partition", "transactions-v1", seeds_max=150, first_seed=25)
 def unverified_partition() -> Iterator[None]:
     """A write is taken into a transaction that its partition is not part of - a late one, for instance."""
     real = PartitionVerifier.ask

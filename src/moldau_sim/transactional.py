@@ -84,6 +84,8 @@ class TxnHabits:
     offsets_probability: float = 0.3
     delay_probability: float = 0.0
     """How often a request is held back while its sender goes on, on another connection."""
+    abandon_probability: float = 0.0
+    """How often a request without an answer is not tried again: the transaction is aborted with it under way."""
     nap_probability: float = 0.05
     """How often a producer sleeps in the middle: perhaps past its timeout, perhaps until it is replaced."""
     vanish_probability: float = 0.02
@@ -105,7 +107,8 @@ class Transactional(Admin):
         self.added: set[str] = set()
         self.count = 0
         self.txn: Txn | None = None
-        self.unresolved = False
+        self.was = (-1, -1)
+        """Who this producer believes to be when it asks to be let in again (KIP-360)."""
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
@@ -129,7 +132,8 @@ class Transactional(Admin):
                 return response
             if error is not None:
                 self._refused(key, error)
-            if loop.time() > deadline:
+            abandoned = error is None and self.chance.random() < self.habits.abandon_probability
+            if abandoned or loop.time() > deadline:
                 raise MustAbort(f"no answer to {key.name}", unresolved=True)
             await self.pause()
 
@@ -151,14 +155,17 @@ class Transactional(Admin):
     # -- the calls ---------------------------------------------------------------------------------------------------
 
     async def init(self) -> None:
+        (producer_id, producer_epoch), self.was = self.was, (-1, -1)
         request = InitProducerIdRequest(
-            transactional_id=self.transactional_id, transaction_timeout_ms=self.habits.timeout_ms
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self.habits.timeout_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
         )
         self.txn = None
         response = await self.step(ApiKey.INIT_PRODUCER_ID, request, lambda answer: int(answer.error_code))
         self.producer_id, self.producer_epoch = int(response.producer_id), int(response.producer_epoch)
         self.sequences.clear()
-        self.unresolved = False
         sessions = self.world.history.coordination.sessions
         self.session = len(sessions)
         rank = (self.producer_id, self.producer_epoch)
@@ -297,6 +304,8 @@ class Transactional(Admin):
         except MustAbort as again:
             raise Fenced(f"cannot abort: {again}") from None
         if problem.unresolved and self.habits.version == 1:
+            if self.chance.random() < 0.5:
+                self.was = (self.producer_id, self.producer_epoch)
             raise Fenced("something is still under way")
 
 
@@ -321,7 +330,8 @@ class TransactionalWorker(Transactional):
 
     def stop(self) -> None:
         self.stopping = True
-        self.habits.delay_probability = self.habits.nap_probability = self.habits.vanish_probability = 0.0
+        habits = self.habits
+        habits.delay_probability = habits.nap_probability = habits.vanish_probability = habits.abandon_probability = 0.0
 
     async def run(self) -> None:
         """Until told to stop and one more transaction was committed (L1), or gone for good."""

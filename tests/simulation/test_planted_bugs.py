@@ -16,4 +16,4 @@ def test_a_planted_bug_is_found_and_its_seed_is_green_without_it(name: str) -> N
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len(PLANTED) >= 8
+    assert len(PLANTED) >= 30
