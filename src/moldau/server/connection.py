@@ -5,7 +5,8 @@ Compiled. Shaped like `asyncio.BufferedProtocol` (uvloop fills a read buffer sha
 
 Reading. Whole small frames are handled straight from what was read. A frame above `BIG_FRAME_BYTES` that is not
 complete is received into a pooled buffer of its own, reserved from the node's memory budget before the first byte is
-kept. A big frame that is complete in the shared buffer is handled there, without a copy.
+kept. A big frame that is complete in the shared buffer is handled there, without a copy. Behind a frame larger than the
+shared buffer another such one is likely, so only a little of it is read there, to be copied to its own buffer.
 
 Replies. While every answer comes at once, replies are encoded into one writer and leave with the tick. An answer that
 comes later (`Parked`, a coroutine) takes a `PendingReply` in `pending`; later replies queue behind it. Requests behind
@@ -33,7 +34,7 @@ from moldau.model.failures import WireError
 from moldau.server import faults
 from moldau.server.context import Peer, RequestContext
 from moldau.server.handlers import api_versions, fetch, produce
-from moldau.server.hub import Hub, Outgoing
+from moldau.server.hub import READ_BUFFER_BYTES, Hub, Outgoing
 from moldau.server.parking import Parked
 from moldau.server.replies import Drop, Failed, NoReply
 from moldau.server.router import Route, Router
@@ -110,6 +111,7 @@ class Connection(Outgoing):
         self.big: memoryview | None = None
         self.big_have: i64 = 0
         self.big_need: i64 = 0
+        self.expects_large: bool = False
         self.reserved: i64 = 0
         self.writer: Writer | None = None
         self.sender: Sender | None = None
@@ -157,6 +159,8 @@ class Connection(Outgoing):
         big = self.big
         if big is not None:
             return big[self.big_have : self.big_need]
+        if self.expects_large:
+            return self.hub.read_buffer_begin
         return self.hub.read_buffer
 
     def buffer_updated(self, size: int) -> None:
@@ -172,6 +176,8 @@ class Connection(Outgoing):
             self._read_big(view)
         else:
             self._received(bytes(view))
+        if self.expects_large and self.big is None:
+            self.expects_large = False
 
     def data_received(self, data: bytes) -> None:
         self.active = True
@@ -248,6 +254,7 @@ class Connection(Outgoing):
             return
         self.big = None
         hub = self.hub
+        self.expects_large = self.big_need > READ_BUFFER_BYTES
         reserved = self.reserved
         self.reserved = 0
         if not self.closed:
@@ -499,6 +506,7 @@ class Connection(Outgoing):
         return sender is not None and sender.busy
 
     def all_sent(self) -> None:
+        """The sender has nothing left."""
         if not self.closed:
             self.release_hold(SENDING)
         elif self.transport is not None:

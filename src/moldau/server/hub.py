@@ -24,6 +24,8 @@ from moldau.storage.flush_set import Flushable, FlushSet
 from moldau.wire.primitives import Reader, Writer
 
 READ_BUFFER_BYTES: Final = 256 * 1024
+READ_BUFFER_BEGIN_BYTES: Final = 16 * 1024
+"""What is read at first where a frame larger than the whole buffer is expected."""
 POOL_CLASS_MIN: Final = 16
 """The smallest pooled buffer is 2**16 bytes."""
 POOL_CLASS_MAX: Final = 27
@@ -53,10 +55,6 @@ class Outgoing:
     def memory_freed(self) -> None:
         raise NotImplementedError
 
-    def all_sent(self) -> None:
-        """Its `Sender` has nothing left."""
-        raise NotImplementedError
-
 
 class Hub:
     """One per node."""
@@ -74,6 +72,7 @@ class Hub:
         """Told of broken invariants; the node stops (`model.checks`)."""
 
         self.read_buffer: memoryview = memoryview(bytearray(READ_BUFFER_BYTES))
+        self.read_buffer_begin: memoryview = self.read_buffer[:READ_BUFFER_BEGIN_BYTES]
         self.reader: Reader = Reader(b"")
         self.writers: list[Writer] = []
         self.scratch: Writer = Writer()

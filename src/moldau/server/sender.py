@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from mypy_extensions import i64
 
 from moldau.model.failures import DiskFailed
 from moldau.model.file_range import FileRange
-from moldau.server.hub import Outgoing
 
 TURN_BYTES_MAX: Final = 2 * 1024 * 1024
 """What one connection may send before others have their turn."""
@@ -47,10 +46,20 @@ def open_socket(transport: Any) -> Any:
     return duplicate
 
 
+class Owner(Protocol):
+    """The connection, as its sender sees it."""
+
+    def all_sent(self) -> None:
+        """Nothing is left to send."""
+
+    def drop(self, reason: str) -> None:
+        """Close at once: nothing that follows could be understood."""
+
+
 class Sender:
     """See the module's text. Made for a connection's first answer with ranges; `busy` while something is queued."""
 
-    def __init__(self, owner: Outgoing, transport: Any, loop: Any, buffer_bytes_high: int) -> None:
+    def __init__(self, owner: Owner, transport: Any, loop: Any, buffer_bytes_high: int) -> None:
         self.owner = owner
         self.transport: Any = transport
         self.loop: Any = loop

@@ -118,6 +118,21 @@ class TestBufferedReading:
         assert stored.count(b"v" * value_bytes) == 3
         assert stage.hub.in_flight_bytes == 0
 
+    def test_behind_a_large_frame_little_is_read_at_first(self, stage: Stage) -> None:
+        (partition,) = stage.topic("t")
+        client = stage.connect()
+        connection = client.connection
+        large, small = batch([b"L" * 600_000]), batch([b"s"])
+        whole = len(connection.get_buffer(-1))
+        self.feed(client, client.frame(ApiKey.PRODUCE, 9, produce("t", large)))
+        assert len(connection.get_buffer(-1)) < whole // 10
+        for records in (large, small, small, large, large, small):
+            self.feed(client, client.frame(ApiKey.PRODUCE, 9, produce("t", records)))
+        assert len(connection.get_buffer(-1)) == whole, "the last frame was small"
+        stage.loop.run()
+        assert [one.responses[0].partition_responses[0].base_offset for one in client.replies()] == list(range(7))
+        assert partition.log.end_offset == 7
+
     def test_many_frames_in_one_read(self, stage: Stage) -> None:
         (partition,) = stage.topic("t")
         client = stage.connect()

@@ -17,7 +17,6 @@ from moldau.ports import File
 from moldau.runtime.disk import RANGE_BYTES_MIN, RealDisk
 from moldau.server import sender as sender_module
 from moldau.server.connection import WRITE_BUFFER_BYTES_HIGH
-from moldau.server.hub import Outgoing
 from moldau.server.limits import ServerLimits
 from moldau.server.sender import Sender
 from moldau.server.server import Server
@@ -62,11 +61,10 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-class Owner(Outgoing):
+class Owner:
     """What a connection is to its sender, and the protocol of the transport under it."""
 
     def __init__(self) -> None:
-        super().__init__([])
         self.sender: Sender | None = None
         self.finished = 0
         self.dropped = ""
