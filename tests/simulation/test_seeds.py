@@ -9,7 +9,7 @@ import pytest
 from moldau_sim.runner import Outcome, run_seed
 from moldau_sim.scenarios import SCENARIOS
 
-SEEDS_PER_SCENARIO = 3
+SEEDS_PER_SCENARIO = 2
 REGRESSIONS = [
     line.split()[:2]
     for line in (Path(__file__).parent / "regression_seeds.txt").read_text().splitlines()
