@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bench import measure, report
+from bench.coordinator_rows import coordinator_rows
 from bench.loadgen.build import NoCompiler, build
 from bench.loadgen.run import LoadFailed
 from bench.peers import kafka, moldau
@@ -43,7 +44,7 @@ class Run:
             progress.update(task, description=row.title)
             try:
                 self._row(row, lambda: progress.advance(task))
-            except (LoadFailed, RuntimeError, KafkaException) as failure:
+            except (LoadFailed, RuntimeError, OSError, KafkaException) as failure:
                 self.failures.append(f"{row.name}: {failure}")
                 self.console.print(f"[red]{row.name}: {failure}")
                 self._restart()
@@ -103,7 +104,7 @@ def started(peers: list[Peer], console: Console) -> Iterator[list[Peer]]:
 
 
 def chosen_rows(only: list[str], seconds: float) -> list[Row]:
-    rows = all_rows()
+    rows = all_rows() + coordinator_rows()
     unknown = set(only) - {row.name for row in rows}
     if unknown:
         sys.exit(f"no such row: {', '.join(sorted(unknown))}; rows are {', '.join(row.name for row in rows)}")

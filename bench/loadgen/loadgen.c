@@ -34,7 +34,7 @@
 #define SUB_BUCKETS 128    /* histogram: 128 linear steps per power of two, under 1 % error */
 #define BUCKETS (64 * SUB_BUCKETS)
 
-enum mode { PRODUCE, FETCH, METADATA, IDLE };
+enum mode { PRODUCE, FETCH, METADATA, COMMIT, IDLE };
 
 static struct {
   enum mode mode;
@@ -166,6 +166,16 @@ static int read_metadata(struct cursor *c) {
   return get_i16(take(c, 2));
 }
 
+/* OffsetCommit v8: the error of the first partition (each request commits one). */
+static int read_commit(struct cursor *c) {
+  take(c, 4);
+  if (take_uvarint(c) != 2) c->bad = true;
+  skip_compact(c);
+  take_uvarint(c);
+  take(c, 4);
+  return get_i16(take(c, 2));
+}
+
 static int read_fetch(struct cursor *c, struct connection *k, struct worker *w) {
   take(c, 4);
   int error = get_i16(take(c, 2));
@@ -210,6 +220,7 @@ static void handle_answer(struct worker *w, struct connection *k, const uint8_t 
   int error = 0;
   if (opt.mode == PRODUCE) error = read_produce(&c);
   else if (opt.mode == METADATA) error = read_metadata(&c);
+  else if (opt.mode == COMMIT) error = read_commit(&c);
   else if (opt.mode == FETCH) error = read_fetch(&c, k, w);
   if (c.bad) fail(w, error, "an answer could not be parsed");
   else if (error) fail(w, error, "an answer carried an error code");
@@ -445,12 +456,12 @@ static void parse_options(int argc, char **argv) {
       {"port", 1, 0, 'p'},    {"connections", 1, 0, 'c'}, {"in-flight", 1, 0, 'k'}, {"threads", 1, 0, 't'},
       {"seconds", 1, 0, 's'}, {"warmup", 1, 0, 'w'},      {"bytes-max", 1, 0, 'b'}, {"offset-at", 1, 0, 'o'},
       {"pid", 1, 0, 'P'},     {"requests", 1, 0, 'r'},    {0, 0, 0, 0}};
-  static const char *const modes[] = {"produce", "fetch", "metadata", "idle"};
+  static const char *const modes[] = {"produce", "fetch", "metadata", "commit", "idle"};
   int mode = 0;
   errno = 0;
-  if (argc < 2) die("usage: loadgen produce|fetch|metadata|idle --port N --requests FILE ...");
-  while (mode < 4 && strcmp(argv[1], modes[mode])) mode++;
-  if (mode == 4) die("unknown mode");
+  if (argc < 2) die("usage: loadgen produce|fetch|metadata|commit|idle --port N --requests FILE ...");
+  while (mode < 5 && strcmp(argv[1], modes[mode])) mode++;
+  if (mode == 5) die("unknown mode");
   opt.mode = (enum mode)mode;
   optind = 2;
   for (int o; (o = getopt_long(argc, argv, "", names, NULL)) != -1;) {

@@ -5,9 +5,10 @@
  *
  *   rdclient LIBRARY produce BOOTSTRAP TOPIC PARTITIONS COUNT VALUE_BYTES
  *   rdclient LIBRARY consume BOOTSTRAP TOPIC PARTITIONS COUNT VALUE_BYTES
+ *   rdclient LIBRARY transact BOOTSTRAP TOPIC PARTITIONS COUNT VALUE_BYTES
  *
  * Produce reports the time from the first record handed over to the last acknowledgement; consume from the first
- * record seen to the last. Any delivery or fetch error ends the run with status 4.
+ * record seen to the last; transact writes and commits transactions of 100 records, one after the other. Any delivery or fetch error ends the run with status 4.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,6 +25,7 @@
 #define ERR_PARTITION_EOF (-191)
 #define MSG_F_COPY 2
 #define POLL_BATCH 10000
+#define TRANSACTION_RECORDS 100
 
 typedef struct { /* rd_kafka_message_t */
   int err;
@@ -51,6 +53,10 @@ static int (*consume_start_queue)(void *, int32_t, int64_t, void *);
 static ssize_t (*consume_batch_queue)(void *, int, message **, size_t);
 static void (*message_destroy)(message *);
 static const char *(*err2str)(int);
+static void *(*init_transactions)(void *, int);
+static void *(*begin_transaction)(void *);
+static void *(*commit_transaction)(void *, int);
+static int (*error_code)(const void *);
 
 static long delivered, failed;
 static int first_error;
@@ -90,6 +96,10 @@ static void load(const char *path) {
   *(void **)&consume_batch_queue = symbol(l, "rd_kafka_consume_batch_queue");
   *(void **)&message_destroy = symbol(l, "rd_kafka_message_destroy");
   *(void **)&err2str = symbol(l, "rd_kafka_err2str");
+  *(void **)&init_transactions = symbol(l, "rd_kafka_init_transactions");
+  *(void **)&begin_transaction = symbol(l, "rd_kafka_begin_transaction");
+  *(void **)&commit_transaction = symbol(l, "rd_kafka_commit_transaction");
+  *(void **)&error_code = symbol(l, "rd_kafka_error_code");
 }
 
 static void set(void *conf, const char *key, const char *value) {
@@ -156,13 +166,43 @@ static double run_consume(const char *bootstrap, const char *topic, int partitio
   return now_s() - begin;
 }
 
+static int went_wrong(void *error) {
+  if (!error) return 0;
+  if (!failed++) first_error = error_code(error);
+  return 1;
+}
+
+/* Transactions one after the other, as a stream processor commits them; the first is not counted (it finds the way). */
+static double run_transact(const char *bootstrap, const char *topic, int partitions, long count, size_t size) {
+  void *conf = conf_new();
+  set(conf, "bootstrap.servers", bootstrap);
+  set(conf, "transactional.id", topic);
+  set(conf, "linger.ms", "0");
+  conf_set_dr_msg_cb(conf, on_delivery);
+  void *rk = client(0, conf), *rkt = topic_new(rk, topic, NULL);
+  char *value = malloc(size);
+  for (size_t i = 0; i < size; i++) value[i] = (char)(i * 31 % 251);
+  if (went_wrong(init_transactions(rk, 30000))) return 0;
+  double begin = 0;
+  for (long done = -TRANSACTION_RECORDS; done < count && !failed; done += TRANSACTION_RECORDS) {
+    if (done == 0) { delivered = 0; begin = now_s(); }
+    if (went_wrong(begin_transaction(rk))) break;
+    for (int i = 0; i < TRANSACTION_RECORDS; i++)
+      if (produce(rkt, i % partitions, MSG_F_COPY, value, size, NULL, 0, NULL) && !failed++) first_error = last_error();
+    if (went_wrong(commit_transaction(rk, 30000))) break;
+  }
+  return now_s() - begin;
+}
+
 int main(int argc, char **argv) {
   if (argc != 8) { fprintf(stderr, "usage: see the source\n"); return 1; }
   load(argv[1]);
   long count = atol(argv[6]);
   size_t size = (size_t)atol(argv[7]);
-  double took = strcmp(argv[2], "produce") ? run_consume(argv[3], argv[4], atoi(argv[5]), count, size)
-                                           : run_produce(argv[3], argv[4], atoi(argv[5]), count, size);
+  double (*run)(const char *, const char *, int, long, size_t) = run_produce;
+  if (!strcmp(argv[2], "consume")) run = run_consume;
+  if (!strcmp(argv[2], "transact")) run = run_transact;
+  double took = run(argv[3], argv[4], atoi(argv[5]), count, size);
   printf("{\"seconds\": %.4f, \"records\": %ld, \"failures\": %ld, \"problem\": \"%s\", \"client_cpu_s\": %.3f}\n", took,
          delivered, failed + (delivered < count), first_error ? err2str(first_error) : "", own_cpu_s());
   fflush(stdout);

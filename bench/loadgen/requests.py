@@ -1,8 +1,8 @@
 """Encode the requests that the load generator replays.
 
 Written apart from `moldau.wire` on purpose: a benchmark that shares the codec of the program it measures could hide a
-mistake in it. Versions are fixed (Produce 12, Fetch 12, Metadata 12): the newest that name topics by name, so that the
-same bytes go to every peer.
+mistake in it. Versions are fixed (Produce 12, Fetch 12, Metadata 12, OffsetCommit 8) and name topics by name, so that
+the same bytes go to every peer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ CLIENT_ID: Final = b"moldau-bench"
 PRODUCE_VERSION: Final = 12
 FETCH_VERSION: Final = 12
 METADATA_VERSION: Final = 12
+OFFSET_COMMIT_VERSION: Final = 8
 NO_PRODUCER: Final = -1
 
 
@@ -88,3 +89,11 @@ def metadata(topic: str | None) -> bytes:
     else:
         topics = uvarint(2) + bytes(16) + compact_string(topic) + b"\0"
     return framed(3, METADATA_VERSION, topics + b"\0\0\0")
+
+
+def offset_commit(group: str, topic: str, partition: int, offset: int) -> bytes:
+    """One offset of a consumer that assigned itself, so without a generation."""
+    body = compact_string(group) + struct.pack(">i", -1) + compact_string("") + b"\0"
+    body += uvarint(2) + compact_string(topic)
+    body += uvarint(2) + struct.pack(">iqi", partition, offset, -1) + compact_string("") + b"\0"
+    return framed(8, OFFSET_COMMIT_VERSION, body + b"\0\0")
