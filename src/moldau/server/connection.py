@@ -176,8 +176,11 @@ class Connection(Outgoing):
             self._read_big(view)
         else:
             self._received(bytes(view))
-        if self.expects_large and self.big is None:
-            self.expects_large = False
+        if self.expects_large:
+            self._expect_like_this()
+
+    def _expect_like_this(self) -> None:
+        self.expects_large = self.big is not None
 
     def data_received(self, data: bytes) -> None:
         self.active = True

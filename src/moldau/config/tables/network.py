@@ -43,7 +43,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Kernel receive buffer of a client socket; -1 leaves it to the system. moldau always leaves it to the "
            "system."),
     Option("socket.send.buffer.bytes", INT, 102_400, HIGH, READ_ONLY, ACTS,
-           "Kernel send buffer of a client socket; -1 leaves it to the system. moldau takes 204800 when nobody sets "
+           "Kernel send buffer of a client socket; -1 leaves it to the system. moldau takes 262144 when nobody sets "
            "it."),
     Option("socket.request.max.bytes", INT, 104_857_600, HIGH, READ_ONLY, ACTS,
            "The largest request frame a client may send; a larger one closes the connection.", low=1),

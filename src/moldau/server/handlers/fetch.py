@@ -189,6 +189,7 @@ class FetchWait(Parked):
     def __init__(self, deadline_ms: i64, work: FetchWork) -> None:
         super().__init__(deadline_ms)
         self.work = work
+        work.answers = []  # read again when it is answered; nothing of a file is held while it waits
         self.watched: list[Partition] = []
         self.appended_before: i64 = 0
         self.countable: bool = not work.committed_only
