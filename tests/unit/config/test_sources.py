@@ -132,7 +132,8 @@ def test_harmless_old_keys_only_raise_a_notice() -> None:
 
 
 def test_keys_without_effect_are_told_in_one_line() -> None:
-    file = properties("num.io.threads=16\nsocket.receive.buffer.bytes=1\nnum.network.threads=3\nqueued.max.requests=500")
+    lines = ["num.io.threads=16", "socket.receive.buffer.bytes=1", "num.network.threads=3", "queued.max.requests=500"]
+    file = properties("\n".join(lines))
     (notice,) = Settings.from_sources(file=file).notices
     assert not notice.warning
     assert notice.text.endswith(": num.io.threads, socket.receive.buffer.bytes")  # the others stand at their defaults
