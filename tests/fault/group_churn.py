@@ -135,7 +135,8 @@ class Churn:
     async def end(self) -> None:
         failures = [member.task.exception() for member in self.light.values() if member.task.done()]
         self.ownership.problems += [f"a member ended by itself: {failure!r}" for failure in failures]
-        await asyncio.gather(*(member.leave() for member in [*self.light.values(), *self.real.values()]))
+        await asyncio.gather(*(member.leave() for member in self.light.values()))
+        await asyncio.gather(*(member.leave() for member in self.real.values()))
         self.facts.generations = len(self.ownership.generations)
         self.facts.changes = self.ownership.changes
         self.facts.problems = self.ownership.problems

@@ -36,7 +36,9 @@ def ledger_of(outcome: str, *, with_offset: bool = False) -> Ledger:
     return ledger
 
 
-WHOLE, HALF, NOTHING = [[b"0:0:0"], [b"0:0:1"], []], [[b"0:0:0"], [], []], [[], [], []]
+WHOLE: list[list[bytes]] = [[b"0:0:0"], [b"0:0:1"], []]
+HALF: list[list[bytes]] = [[b"0:0:0"], [], []]
+NOTHING: list[list[bytes]] = [[], [], []]
 
 
 @pytest.mark.parametrize(

@@ -120,9 +120,9 @@ class ProducerV1:
             self.producer.flush(CALL_S)  # serves the delivery reports that are left
             self.ledger.ended(plan, COMMITTED)
         else:
-            # librdkafka 2.16 forgets what is in flight when it aborts, and gives records of the next transaction the same
-            # sequence numbers: if the forgotten ones were written after all, the new ones are taken for repetitions
-            # and lost. So nothing may be in flight here; `ProducerV2` aborts over writes that are on their way.
+            # librdkafka 2.16 forgets what is in flight when it aborts, and gives records of the next transaction the
+            # same sequence numbers: if the forgotten ones were written after all, the new ones are taken for
+            # repetitions and lost. So nothing may be in flight here; `ProducerV2` aborts over writes that are on their way.
             self.producer.flush(CALL_S)
             self._abort(plan)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bench.peers.kafka import java
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from moldau.cli.broker_process import BrokerProcess
 
