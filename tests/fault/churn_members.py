@@ -397,6 +397,6 @@ def decoded(assignment: bytes) -> list[int]:
     if not assignment:
         return []
     reader = Reader(assignment)
-    version = reader.i16()
-    found = decode_consumer_protocol_assignment(reader, min(version, 3))
+    version = min(int(reader.i16()), 3)
+    found = decode_consumer_protocol_assignment(reader, version)
     return [index for row in found.assigned_partitions for index in row.partitions]

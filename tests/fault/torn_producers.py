@@ -122,7 +122,7 @@ class ProducerV1:
         else:
             # librdkafka 2.16 forgets what is in flight when it aborts, and gives records of the next transaction the
             # same sequence numbers: if the forgotten ones were written after all, the new ones are taken for
-            # repetitions and lost. So nothing may be in flight here; `ProducerV2` aborts over writes that are on their way.
+            # repetitions and lost. So nothing may be in flight here; `ProducerV2` does abort over writes on their way.
             self.producer.flush(CALL_S)
             self._abort(plan)
 
