@@ -60,10 +60,10 @@ sim: setup
 	@PYTHONPATH=src $(PY) -m moldau_sim --seeds 1000 --planted all
 
 fault: setup
-	@$(PY) -m pytest tests/fault -q -m "slow or not slow"
+	@$(PY) -m pytest tests/fault -q -m "not interop"
 
 interop: setup
-	@$(PY) -m pytest tests/interop -q -rs
+	@$(PY) -m pytest tests -q -rs -m interop
 
 bench: setup
 	@$(PY) -m bench.run
