@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
+
+# The simulator is not part of the installed package. At the end of the path, so that the installed `moldau` still comes
+# first where there is one.
+sys.path.append(str(Path(__file__).parent.parent / "src"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -95,7 +95,11 @@ def java(main_class: str, *arguments: str, options: Sequence[str] = ()) -> list[
 
 
 def random_cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    """Kafka's form of a uuid. Not one that starts with a dash: its own format command takes that for an option."""
+    text = "-"
+    while text.startswith("-"):
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return text
 
 
 @dataclass
