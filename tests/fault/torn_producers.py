@@ -121,9 +121,9 @@ class ProducerV1:
             self.ledger.ended(plan, COMMITTED)
         else:
             # librdkafka 2.16 forgets what is in flight when it aborts, and gives records of the next transaction the
-            # same sequence numbers: if the forgotten ones were written after all, the new ones are taken for
-            # repetitions and lost. So nothing may be in flight here; `ProducerV2` does abort over writes on their way.
-            self.producer.flush(CALL_S)
+            # same sequence numbers. Kafka takes those for repetitions if the forgotten ones were written after all, and
+            # acknowledges records that are not there; a broker must refuse them instead.
+            self.producer.poll(self.rng.uniform(0, 0.01))
             self._abort(plan)
 
     def _abort(self, plan: Plan) -> None:

@@ -34,6 +34,7 @@ class BrokerProcess:
         command = [sys.executable, "-m", "moldau", "up", "--data-dir", str(self.data_dir), "--listen", listen]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         log_path = self.data_dir.with_name(self.data_dir.name + ".out")
         with log_path.open("ab") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -87,6 +87,16 @@ class ProducerState:
         self.batches.append(batch)
 
 
+def _is_decided(state: ProducerState, batch: RememberedBatch) -> bool:
+    """Whether the transaction this batch was written in has ended.
+
+    Nobody waits for the answer to such a batch any more, so a batch that looks like it is either a late copy or a new
+    one whose sequence was given out twice: librdkafka before protocol generation 2 forgets what is in flight when it
+    aborts. To call the new one a duplicate would acknowledge a record that is not there. Kafka does; we refuse it.
+    """
+    return state.txn_first_offset == NO_OFFSET or batch.last_offset < state.txn_first_offset
+
+
 class ProducerVerdict:
     """What to do with a batch: append it (`error` 0, not `duplicate`), answer it as a duplicate, or refuse it."""
 
@@ -160,6 +170,8 @@ class ProducerTable:
         if origin_is_client:
             duplicate = self._duplicate_of(state, header)
             if duplicate is not None:
+                if header.is_transactional and _is_decided(state, duplicate):
+                    return self._refuse_sequence(state, header)
                 return ProducerVerdict(
                     _NONE, True, duplicate.base_offset, duplicate.last_offset, duplicate.timestamp, ""
                 )
