@@ -39,7 +39,9 @@ class Model:
         if epoch == producer.epoch:
             for first, size, base in producer.batches[-5:]:
                 if (first, size) == (sequence, count):
-                    return f"duplicate {base}"
+                    decided = producer.txn_first is None or base < producer.txn_first
+                    # Nobody repeats what a marker has decided: its sequence was given out twice.
+                    return "OUT_OF_ORDER_SEQUENCE_NUMBER" if txn and decided else f"duplicate {base}"
         if epoch < producer.epoch:
             return "INVALID_PRODUCER_EPOCH"
         expected = 0
