@@ -7,7 +7,7 @@ import click
 from moldau.cli.errors import CATALOGUE
 
 
-@click.command(help="Explain an error code such as MD-1042.")
+@click.command(help="Explain an error code such as MD-1001.")
 @click.argument("code", required=False)
 def explain(code: str | None) -> None:
     if code is None:

@@ -33,7 +33,7 @@ SUBCOMMANDS: Final[dict[str, Subcommand]] = {
     "log": Subcommand("moldau.cli.log", "log", "Look inside log segments on disk."),
     "doctor": Subcommand("moldau.cli.doctor", "doctor", "Check this machine, the settings and a running cluster."),
     "demo": Subcommand("moldau.cli.demo", "demo", "Show the whole product at work, then clean up."),
-    "explain": Subcommand("moldau.cli.explain", "explain", "Explain an error code such as MD-1042."),
+    "explain": Subcommand("moldau.cli.explain", "explain", "Explain an error code such as MD-1001."),
     "version": Subcommand("moldau.cli.version", "version", "Show versions of moldau and of what it runs on."),
 }
 
