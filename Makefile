@@ -2,7 +2,7 @@
 #
 #   make setup   .venv with everything, hot modules compiled where a C compiler is found
 #   make demo    the product end to end, in a minute
-#   make test    all tests that need PyPI alone (compiled build, then the pure source)
+#   make test    all tests that need PyPI and Java alone (compiled build, Spark, then the pure source)
 #   make check   lint, types, import contracts, generated files up to date
 #   make sim     1,000 simulation seeds and every planted bug
 #   make fault   the long fault runs: kill -9 rounds, fuzzing, compaction at scale
@@ -14,9 +14,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 STAMPS := .make
-SOURCES := $(shell find src/moldau -name '*.py' -o -name '*.json') setup.py pyproject.toml
+SOURCES := $(shell find src/moldau src/pyspark_moldau -name '*.py' -o -name '*.json') setup.py pyproject.toml
 
-.PHONY: setup demo test test-compiled test-pure check sim fault bench interop docs clean
+.PHONY: setup demo test test-compiled test-spark test-pure check sim fault bench interop docs clean
 
 setup: $(STAMPS)/installed
 
@@ -39,11 +39,17 @@ $(STAMPS)/installed: $(STAMPS)/dependencies $(SOURCES)
 demo: setup
 	@$(BIN)/moldau demo
 
-test: setup check test-compiled test-pure
+test: setup check test-compiled test-spark test-pure
 
 test-compiled: setup
 	@echo "test: the installed build"
-	@$(PY) -m pytest tests --ignore=tests/interop --ignore=tests/simulation -n 2 --dist loadscope -q
+	@$(PY) -m pytest tests --ignore=tests/interop --ignore=tests/simulation --ignore=tests/spark -n 2 --dist loadscope -q
+
+# Each worker has a Spark session of its own, so whole files go to one of them.
+test-spark: setup
+	@echo "test: Spark"
+	@$(PY) -m moldau.spark.java
+	@$(PY) -m pytest tests/spark -n 2 --dist loadfile -q
 
 # The same cores from source, uncompiled; simulation always runs here.
 test-pure: setup

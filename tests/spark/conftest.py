@@ -1,0 +1,80 @@
+"""One Spark session and one broker process for each test worker: starting either costs more than most tests."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.cli.broker_process import BrokerProcess
+from moldau.spark.java import find_java
+
+EXTERNAL = os.environ.get("MOLDAU_TEST_BOOTSTRAP")
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a running broker; `MOLDAU_TEST_BOOTSTRAP` names another one, such as Apache Kafka."""
+    if EXTERNAL:
+        yield EXTERNAL
+        return
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data")
+    broker.start()
+    try:
+        yield broker.bootstrap
+    finally:
+        broker.stop()
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker that the test may stop, kill and start again."""
+    broker = BrokerProcess(tmp_path / "data")
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local session with two threads. Fails, and says how to install Java, where there is none."""
+    find_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("moldau-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(warehouse))
+        .config(
+            "spark.sql.streaming.checkpointFileManagerClass",
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        )
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def unique() -> Callable[[], str]:
+    """Topic names that no other test uses."""
+    stem = f"s-{uuid.uuid4().hex[:8]}"
+    numbers = itertools.count()
+    return lambda: f"{stem}-{next(numbers)}"
