@@ -49,6 +49,7 @@ def doctor(data_dir: Path, config_file: Path | None, as_json: bool, bootstrap: s
     findings = [
         *check_environment(),
         *check_system(data_dir),
+        *check_spark(),
         *check_settings(config_file),
         *check_cluster(running.bootstrap if running is not None and _is_default(bootstrap) else bootstrap),
     ]
@@ -93,6 +94,30 @@ def check_system(data_dir: Path) -> Iterator[Finding]:
         yield Finding(area, OK, text)
     if data_dir.exists() and not os.access(data_dir, os.W_OK):
         yield Finding(area, ERROR, f"{data_dir} is not writable", "chown it to you, or use another --data-dir")
+
+
+def check_spark() -> Iterator[Finding]:
+    """Nothing to say where Spark was never asked for."""
+    from importlib.metadata import version
+
+    from moldau.spark.java import INSTALL, JavaUnusable, find_java
+
+    area = "spark"
+    if find_spec("pyspark") is None:
+        return
+    yield Finding(area, OK, f"pyspark {version('pyspark')}")
+    try:
+        java = find_java()
+        yield Finding(area, OK, f"Java {java.major} at {java.path}")
+    except JavaUnusable as unusable:
+        yield Finding(area, WARNING, str(unusable).splitlines()[0], INSTALL[0].split(":", 1)[1].strip())
+    missing = [name for name in ("pyarrow", "pandas", "yaml", "pyspark_moldau") if find_spec(name) is None]
+    if missing:
+        yield Finding(
+            area, WARNING, f"Spark cannot use moldau without {', '.join(missing)}", 'pip install "moldau[spark]"'
+        )
+    else:
+        yield Finding(area, OK, 'format("moldau") is found by Spark')
 
 
 def check_settings(config_file: Path | None) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Which Java would Spark use, and is it new enough? Asked before a session starts, so that the answer is one message."""
+"""Which Java would Spark use, and is it new enough? Asked before a session starts, so the answer is one message."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def _path() -> tuple[str | None, str]:
 
 def _message(found: str) -> str:
     ways = "\n".join(f"             {line}" for line in INSTALL)
-    return f"Spark needs Java {JAVA_MIN} or newer\n  found      {found}\n  fix        install one and try again:\n{ways}"
+    head = f"Spark needs Java {JAVA_MIN} or newer"
+    return f"{head}\n  found      {found}\n  fix        install one and try again:\n{ways}"
 
 
 def main() -> int:
