@@ -1,0 +1,188 @@
+"""What the driver tells an executor about a read, and the columns that come out of it.
+
+Everything here is small and picklable. pyspark and pyarrow are imported only by the two schema functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+BINARY: Final = "binary"
+STRING: Final = "string"
+JSON: Final = "json"
+AVRO: Final = "avro"
+FORMATS: Final = (BINARY, STRING, JSON, AVRO)
+
+FAILFAST: Final = "FAILFAST"
+PERMISSIVE: Final = "PERMISSIVE"
+DROPMALFORMED: Final = "DROPMALFORMED"
+MODES: Final = (FAILFAST, PERMISSIVE, DROPMALFORMED)
+
+KAFKA_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+"""The columns of Spark's own Kafka source, in its order."""
+
+HEADERS: Final = "headers"
+
+
+class DataLost(Exception):
+    """Records that a read was to give are no longer there."""
+
+    def __init__(self, topic: str, partition: int, start: int, end: int, reason: str) -> None:
+        """Offsets [start, end) of the partition are lost, for `reason`."""
+        super().__init__(topic, partition, start, end, reason)
+        self.topic = topic
+        self.partition = partition
+        self.start = start
+        self.end = end
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{lost_sentence(self.topic, self.partition, self.start, self.end, self.reason)}. To go on without these "
+            "records set failOnDataLoss=false; to read them all again start with a new checkpoint or startingOffsets"
+        )
+
+
+def lost_sentence(topic: str, partition: int, start: int, end: int, reason: str) -> str:
+    """The fact alone: also what a read that goes on logs."""
+    count = end - start
+    return (
+        f"topic '{topic}' partition {partition} lost offsets {start} to {end - 1} "
+        f"({count} offset{'s' if count != 1 else ''}): {reason}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Offsets [start, end) of one partition. `topic_id` (Kafka's text form) tells a re-created topic from the old."""
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Format:
+    """How key or value is decoded."""
+
+    name: str = BINARY
+    schema: str | None = None
+    """Spark DDL (or Spark's JSON of a type) for json, an Avro schema in JSON for avro."""
+    mode: str = FAILFAST
+    registry: str | None = None
+    """Base URL of a schema registry; Avro bytes then carry a zero byte and a schema id in front."""
+
+    @property
+    def reports_errors(self) -> bool:
+        """True when bad records become rows: null, with the reason and the raw bytes beside it."""
+        return self.name != BINARY and self.mode == PERMISSIVE
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """Everything an executor needs to know but the offset ranges."""
+
+    bootstrap: str
+    client: Mapping[str, str] = field(default_factory=dict)
+    """The kafka.* options that are honoured, without the prefix."""
+    read_committed: bool = True
+    headers: bool = False
+    columns: tuple[str, ...] = ()
+    """The projection in output order; empty means every available column."""
+    key: Format = Format()
+    value: Format = Format()
+    fail_on_data_loss: bool = True
+    min_timestamp_ms: int | None = None
+    """Records before this are left out (inclusive bound)."""
+    max_timestamp_ms: int | None = None
+    """Records after this are left out (inclusive bound)."""
+
+    @property
+    def output_columns(self) -> tuple[str, ...]:
+        return self.columns or available_columns(self)
+
+
+def available_columns(settings: ReadSettings) -> tuple[str, ...]:
+    """Every column a read with these settings can give, in the order of Spark's own Kafka source."""
+    names = [*KAFKA_COLUMNS]
+    if settings.headers:
+        names.append(HEADERS)
+    for name, how in (("key", settings.key), ("value", settings.value)):
+        if how.reports_errors:
+            names += [f"{name}Error", f"{name}Raw"]
+    return tuple(names)
+
+
+def spark_schema(settings: ReadSettings) -> StructType:
+    """The Spark schema of a read. ValueError says what is wrong with a format's schema or a column's name."""
+    from pyspark.sql.types import StructField, StructType
+
+    kinds = _column_types(settings)
+    unknown = [name for name in settings.columns if name not in kinds]
+    if unknown:
+        raise ValueError(f"no column '{unknown[0]}'; there are {', '.join(kinds)}")
+    return StructType([StructField(name, kinds[name]) for name in settings.output_columns])
+
+
+def arrow_schema(settings: ReadSettings) -> Any:
+    """The pyarrow.Schema that Spark expects for `spark_schema`."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(spark_schema(settings), timezone="UTC")
+
+
+def format_type(how: Format) -> DataType:
+    """The Spark type of a decoded key or value. ValueError says what is wrong with its schema."""
+    from pyspark.sql.types import BinaryType, StringType
+
+    if how.name == BINARY:
+        return BinaryType()
+    if how.name == STRING:
+        return StringType()
+    if not how.schema:
+        raise ValueError(f"the format {how.name} needs a schema")
+    if how.name == JSON:
+        from moldau.spark.ddl import parse_ddl
+
+        return parse_ddl(how.schema)
+    if how.name == AVRO:
+        from moldau.spark.avro import spark_type_of
+
+        return spark_type_of(how.schema)
+    raise ValueError(f"'{how.name}' is not a format; there are {', '.join(FORMATS)}")
+
+
+def _column_types(settings: ReadSettings) -> dict[str, DataType]:
+    from pyspark.sql.types import (
+        ArrayType,
+        BinaryType,
+        IntegerType,
+        LongType,
+        StringType,
+        StructField,
+        StructType,
+        TimestampType,
+    )
+
+    header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    kinds: dict[str, DataType] = {
+        "key": format_type(settings.key),
+        "value": format_type(settings.value),
+        "topic": StringType(),
+        "partition": IntegerType(),
+        "offset": LongType(),
+        "timestamp": TimestampType(),
+        "timestampType": IntegerType(),
+        HEADERS: ArrayType(header),
+    }
+    for name in ("key", "value"):
+        kinds[f"{name}Error"] = StringType()
+        kinds[f"{name}Raw"] = BinaryType()
+    return {name: kinds[name] for name in available_columns(settings)}
