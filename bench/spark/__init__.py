@@ -1,0 +1,1 @@
+"""moldau's Spark source and sink beside Spark's own Kafka connector."""
