@@ -32,6 +32,7 @@ HOT_MODULES: list[str] = [
     "model/file_range.py",
     "records/batch.py",
     "records/builder.py",
+    "records/column_encode.py",
     "records/column_walk.py",
     "records/reader.py",
     "records/validate.py",
