@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i32_le, write_i32_le, write_i64_le
+from librt.strings import BytesWriter, read_i32_be, read_i32_le, read_i64_be, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
 from moldau.model.failures import CorruptBatch
-from moldau.records.batch import HEADER_BYTES, BatchHeader, parse_header
+from moldau.records.batch import HEADER_BYTES, PREFIX_BYTES, BatchHeader, batch_crc_ok, parse_header
 from moldau.records.reader import RecordWalker, batch_body, read_end_marker
 from moldau.records.varint import read_varint
 
@@ -20,6 +20,8 @@ _INLINE_BYTES_MAX: Final = 12
 _PADDING: Final = bytes(12)
 _TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 _OFFSET_MAX: Final = 2**63 - 1
+_TIMESTAMP_MIN: Final = -(2**63)
+_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class BitmapWriter:
@@ -147,35 +149,64 @@ class ColumnWalk:
         end_offset: int = _OFFSET_MAX,
         with_headers: bool = False,
         aborted: list[tuple[int, int]] | None = None,
+        with_keys: bool = True,
+        with_values: bool = True,
+        min_timestamp_ms: int = _TIMESTAMP_MIN,
+        max_timestamp_ms: int = _TIMESTAMP_MAX,
+        rows_max: int = _OFFSET_MAX,
+        bytes_max: int = _OFFSET_MAX,
+        check_crcs: bool = False,
     ) -> None:
-        """`aborted`: (producer id, first offset) of aborted transactions, from a read-committed fetch."""
+        """`aborted`: (producer id, first offset) of aborted transactions, from a read-committed fetch.
+
+        Both timestamp bounds are inclusive. `rows_max` and `bytes_max` end a `feed` early, after the batch that
+        reached them.
+        """
         self._start_offset: i64 = start_offset
         self._end_offset: i64 = end_offset
+        self._min_timestamp: i64 = min_timestamp_ms
+        self._max_timestamp: i64 = max_timestamp_ms
+        self._rows_max: i64 = rows_max
+        self._bytes_max: i64 = bytes_max
+        self._check_crcs = check_crcs
+        self._with_headers = with_headers
+        self._with_keys = with_keys
+        self._with_values = with_values
         self._waiting: list[tuple[int, int]] = sorted((first, producer) for producer, first in aborted or [])
         self._aborting: set[int] = set()
         self.next_offset: i64 = start_offset
         """Where to fetch next: past everything seen, control batches included."""
+        self._begin()
+
+    def _begin(self) -> None:
         self.count: i64 = 0
+        self.size_bytes: i64 = 0
+        """Of the records taken, before columns are made of them."""
         self.offsets = BytesWriter()
         self.timestamps = BytesWriter()
         """Microseconds."""
         self.timestamp_types = BytesWriter()
-        self.keys = ViewWriter()
-        self.values = ViewWriter()
-        self.headers: HeaderWriter | None = HeaderWriter() if with_headers else None
+        self.keys: ViewWriter | None = ViewWriter() if self._with_keys else None
+        self.values: ViewWriter | None = ViewWriter() if self._with_values else None
+        self.headers: HeaderWriter | None = HeaderWriter() if self._with_headers else None
         self.buffers: list[bytes] = []
         """What the views point into."""
 
-    def feed(self, data: bytes) -> int:
-        """Take the whole batches of `data`; answer how many bytes they are."""
-        position: i64 = 0
+    def forget_rows(self) -> None:
+        """Start new columns; the place in the log and the transactions that are being left out stay."""
+        self._begin()
+
+    def feed(self, data: bytes, position: i64 = 0) -> i64:
+        """Take the whole batches of `data` from `position` on, until a limit; answer where the next one begins."""
         size: i64 = i64(len(data))
         own_index: i64 = -1
-        while size - position >= HEADER_BYTES:
+        while size - position >= HEADER_BYTES and self.count < self._rows_max and self.size_bytes < self._bytes_max:
             header = parse_header(data, position)
             if position + header.size_bytes > size or header.base_offset >= self._end_offset:
                 break
             if self._wanted(data, position, header):
+                if self._check_crcs and not batch_crc_ok(data, header, position):
+                    raise CorruptBatch(f"the checksum of the batch at offset {header.base_offset} is wrong")
                 body = batch_body(data, position, header)
                 if header.codec != 0:
                     self.buffers.append(body.data)
@@ -190,7 +221,8 @@ class ColumnWalk:
         return position
 
     def _wanted(self, data: bytes, position: i64, header: BatchHeader) -> bool:
-        """False for control batches and for data of aborted transactions; follows where those begin and end."""
+        """False for control batches, for data of aborted transactions (follows where those begin and end) and for
+        batches that lie wholly outside of the wanted offsets or times."""
         while self._waiting and self._waiting[0][0] <= header.last_offset:
             self._aborting.add(self._waiting.pop(0)[1])
         if header.is_control:
@@ -201,14 +233,19 @@ class ColumnWalk:
             return False
         if header.is_transactional and header.producer_id in self._aborting:
             return False
-        return header.last_offset >= self._start_offset
+        return header.last_offset >= self._start_offset and header.max_timestamp >= self._min_timestamp
 
     def _add_batch(self, walker: RecordWalker, log_append_time: bool, buffer_index: i64) -> None:
         kind: i32 = i32(1) if log_append_time else i32(0)
+        keys = self.keys
+        values = self.values
+        headers = self.headers
         while walker.next():
             if walker.offset < self._start_offset or walker.offset >= self._end_offset:
                 continue
             timestamp: i64 = walker.timestamp
+            if timestamp < self._min_timestamp or timestamp > self._max_timestamp:
+                continue
             if timestamp > _TIMESTAMP_MS_MAX:
                 timestamp = _TIMESTAMP_MS_MAX
             elif timestamp < -_TIMESTAMP_MS_MAX:
@@ -216,8 +253,28 @@ class ColumnWalk:
             write_i64_le(self.offsets, walker.offset)
             write_i64_le(self.timestamps, timestamp * 1000)
             write_i32_le(self.timestamp_types, kind)
-            self.keys.add(walker.data, walker.key_start, walker.key_size, buffer_index)
-            self.values.add(walker.data, walker.value_start, walker.value_size, buffer_index)
-            if self.headers is not None:
-                self.headers.add(walker)
+            if keys is not None:
+                keys.add(walker.data, walker.key_start, walker.key_size, buffer_index)
+            if values is not None:
+                values.add(walker.data, walker.value_start, walker.value_size, buffer_index)
+            if headers is not None:
+                headers.add(walker)
             self.count += 1
+            self.size_bytes += walker.record_end - walker.record_start
+
+
+def next_fetch_offset(data: bytes, fetch_offset: i64) -> i64:
+    """The offset after the last whole batch of `data`, or `fetch_offset` when there is none.
+
+    Looks at headers only: the next fetch can be on its way before the records of this one are read.
+    """
+    position: i64 = 0
+    size: i64 = i64(len(data))
+    found: i64 = fetch_offset
+    while size - position >= HEADER_BYTES:
+        batch_bytes: i64 = i64(read_i32_be(data, position + 8)) + PREFIX_BYTES
+        if batch_bytes < HEADER_BYTES or position + batch_bytes > size:
+            break
+        found = max(found, read_i64_be(data, position) + i64(read_i32_be(data, position + 23)) + 1)
+        position += batch_bytes
+    return found

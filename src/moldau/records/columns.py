@@ -52,16 +52,16 @@ def record_columns(walk: ColumnWalk, *, topic: str, partition: int, views: bool 
     pa = _arrow()
     count = walk.count
     columns = [
-        _binary(walk.keys, walk.buffers, count, views),
-        _binary(walk.values, walk.buffers, count, views),
+        binary_column(walk.keys, walk.buffers, count, views=views),
+        binary_column(walk.values, walk.buffers, count, views=views),
         pa.repeat(pa.scalar(topic, pa.string()), count),
         pa.repeat(pa.scalar(partition, pa.int32()), count),
-        _fixed(pa.int64(), walk.offsets.getvalue(), count),
-        _fixed(pa.timestamp("us", tz="UTC"), walk.timestamps.getvalue(), count),
-        _fixed(pa.int32(), walk.timestamp_types.getvalue(), count),
+        fixed_column(pa.int64(), walk.offsets.getvalue(), count),
+        fixed_column(pa.timestamp("us", tz="UTC"), walk.timestamps.getvalue(), count),
+        fixed_column(pa.int32(), walk.timestamp_types.getvalue(), count),
     ]
     if walk.headers is not None:
-        columns.append(_headers(walk.headers, count))
+        columns.append(header_column(walk.headers, count, header_type()))
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(headers=walk.headers is not None, views=views))
 
 
@@ -81,7 +81,8 @@ def batches_to_columns(
     return record_columns(walk, topic=topic, partition=partition, views=views)
 
 
-def _fixed(kind: Any, raw: bytes, count: int) -> Any:
+def fixed_column(kind: Any, raw: bytes, count: int) -> Any:
+    """A column without nulls from the bytes of its values."""
     pa = _arrow()
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(raw)], 0)
 
@@ -90,15 +91,19 @@ def _validity(raw: bytes, nulls: int) -> Any:
     return _arrow().py_buffer(raw) if nulls else None
 
 
-def _binary(column: ViewWriter, data: list[bytes], count: int, views: bool) -> Any:
+def binary_column(column: ViewWriter | None, data: list[bytes], count: int, *, views: bool = False) -> Any:
+    """A binary column; `None`, a column that was not walked, is all null."""
     pa = _arrow()
+    if column is None:
+        return pa.nulls(count, pa.binary_view() if views else pa.binary())
     buffers = [_validity(column.validity(), column.nulls), pa.py_buffer(column.views())]
     buffers += [pa.py_buffer(piece) for piece in data]
     array = pa.Array.from_buffers(pa.binary_view(), count, buffers, column.nulls)
     return array if views else array.cast(pa.binary())
 
 
-def _headers(column: HeaderWriter, count: int) -> Any:
+def header_column(column: HeaderWriter, count: int, kind: Any) -> Any:
+    """Headers as `kind`, a list of structs of key and value."""
     pa = _arrow()
     keys = _header_keys(column)
     values_valid = _validity(column.values_valid.getvalue(), column.values_valid.nulls)
@@ -108,7 +113,6 @@ def _headers(column: HeaderWriter, count: int) -> Any:
         [values_valid, pa.py_buffer(column.value_offsets.getvalue()), pa.py_buffer(column.value_data.getvalue())],
         column.values_valid.nulls,
     )
-    kind = header_type()
     entries = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
     lists_valid = _validity(column.lists_valid.getvalue(), column.lists_valid.nulls)
     offsets = pa.py_buffer(column.lists.getvalue())
