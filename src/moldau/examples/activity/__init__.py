@@ -1,0 +1,1 @@
+"""Two streams of activity, aggregated per minute into a third."""

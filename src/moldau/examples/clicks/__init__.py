@@ -1,0 +1,1 @@
+"""Clicks gathered into sessions."""

@@ -1,0 +1,1 @@
+"""Orders, cleaned and enriched, into a lake table."""
