@@ -1,0 +1,480 @@
+"""The options of `spark.read.format("moldau")` and `spark.readStream.format("moldau")`. Pure.
+
+Names, meaning and precedence are those of Spark's own Kafka source, plus a few more. Every mistake is found at once and
+told with what to do about it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from moldau.client.cluster import parse_bootstrap
+from moldau.client.offsets import parse_duration_ms
+from moldau.config.mistakes import nearest
+from moldau.model.failures import MoldauError
+from moldau.model.ids import TopicPartition, topic_name_problem
+from moldau.spark.positions import (
+    EARLIEST,
+    LATEST,
+    Anchor,
+    Limit,
+    parse_assignment,
+    parse_offsets_option,
+    parse_time_option,
+    parse_times_option,
+)
+from moldau.spark.types import BINARY, FAILFAST, FORMATS, MODES, Format, ReadSettings
+
+T = TypeVar("T")
+
+SUBSCRIBE: Final = ("subscribe", "subscribePattern", "assign")
+OWN: Final = (
+    *SUBSCRIBE,
+    "bootstrap",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "groupIdPrefix",
+    "commitOffsets",
+    "columns",
+    "key.format",
+    "key.schema",
+    "key.mode",
+    "key.registry",
+    "value.format",
+    "value.schema",
+    "value.mode",
+    "value.registry",
+)
+IGNORED: Final = (
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
+)
+"""Of Spark's Kafka source: they steer workings that are different here, so existing code may keep them."""
+
+STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
+GROUP_CHARACTERS_MAX: Final = 200
+
+_REFUSED_CLIENT: Final = {
+    "auto.offset.reset": "set startingOffsets to earliest or latest instead",
+    "key.deserializer": "set key.format to string, json or avro instead",
+    "value.deserializer": "set value.format to string, json or avro instead",
+    "enable.auto.commit": "progress is committed to the group after each batch; commitOffsets=false turns that off",
+    "interceptor.classes": "there is nothing to intercept; transform the DataFrame instead",
+}
+_SPARK_UNITS_MS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class OptionsWrong(MoldauError, ValueError):
+    """The options of a read cannot be used. Carries every mistake that was found."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        if len(mistakes) == 1:
+            text = mistakes[0]
+        else:
+            text = f"{len(mistakes)} mistakes in the options:\n" + "\n".join(f"  - {line}" for line in mistakes)
+        super().__init__(text)
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Which partitions to read: exactly one of the three is set."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+
+    def names(self) -> str:
+        """For people: what was asked for."""
+        if self.pattern is not None:
+            return self.pattern
+        return ",".join(self.topics or sorted({partition.topic for partition in self.assigned}))
+
+    def matches(self, topic: str, *, internal: bool = False) -> bool:
+        """Of patterns. Topics for the workings (`__...`) are meant only by patterns that say so."""
+        if self.pattern is None or internal or (topic.startswith("__") and not self.pattern.startswith("__")):
+            return False
+        return re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """A read as the user described it."""
+
+    bootstrap: str
+    subscription: Subscription
+    starting: Limit
+    ending: Limit
+    client: Mapping[str, str] = field(default_factory=dict)
+    """kafka.* without the prefix."""
+    read_committed: bool = True
+    fail_on_data_loss: bool = True
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    include_headers: bool = False
+    group: str = ""
+    """Where progress is committed; empty means nowhere."""
+    columns: tuple[str, ...] = ()
+    key: Format = field(default_factory=Format)
+    value: Format = field(default_factory=Format)
+
+    def read_settings(self, **bounds: int | None) -> ReadSettings:
+        """What executors need to know."""
+        return ReadSettings(
+            bootstrap=self.bootstrap,
+            client=dict(self.client),
+            read_committed=self.read_committed,
+            headers=self.include_headers,
+            columns=self.columns,
+            key=self.key,
+            value=self.value,
+            fail_on_data_loss=self.fail_on_data_loss,
+            **bounds,
+        )
+
+
+def parse(options: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:
+    """Read the options of a batch (streaming=False) or a stream; None, at load time, leaves the kind open.
+
+    `OptionsWrong` tells every mistake.
+    """
+    return _Parser(options, streaming).parse()
+
+
+class _Parser:
+    def __init__(self, options: Mapping[str, str], streaming: bool | None) -> None:
+        self.options = {key.lower(): value for key, value in options.items()}
+        self.streaming = streaming
+        self.mistakes: list[str] = []
+
+    def parse(self) -> SourceOptions:
+        if not self.options:
+            raise OptionsWrong([NO_OPTIONS])
+        self._check_names()
+        client = self._client()
+        subscription = self._subscription()
+        include_headers = self._boolean("includeHeaders", False)
+        found = SourceOptions(
+            bootstrap=self._bootstrap(client),
+            subscription=subscription,
+            starting=self._limit("starting", Anchor.LATEST if self.streaming else Anchor.EARLIEST),
+            ending=self._limit("ending", Anchor.LATEST),
+            client=client,
+            read_committed=self._read_committed(client),
+            fail_on_data_loss=self._boolean("failOnDataLoss", True),
+            max_offsets_per_trigger=self._positive("maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=self._positive("minOffsetsPerTrigger"),
+            max_trigger_delay_ms=self._take("maxTriggerDelay", parse_delay_ms) or MAX_TRIGGER_DELAY_MS,
+            min_partitions=self._positive("minPartitions"),
+            max_records_per_partition=self._positive("maxRecordsPerPartition"),
+            include_headers=include_headers,
+            group=self._group(client, subscription),
+            columns=self._columns(),
+            key=self._format("key"),
+            value=self._format("value"),
+        )
+        self._check_together(found)
+        self._check_schema(found)
+        if self.mistakes:
+            raise OptionsWrong(self.mistakes)
+        return found
+
+    # -- single options --------------------------------------------------------------------------------------------
+
+    def _take(self, name: str, read: Callable[[str], T]) -> T | None:
+        text = self.options.get(name.lower())
+        if text is None:
+            return None
+        try:
+            return read(text)
+        except ValueError as mistake:
+            self.mistakes.append(f"option {name}: {mistake}")
+            return None
+
+    def _boolean(self, name: str, default: bool) -> bool:
+        value = self._take(name, parse_boolean)
+        return default if value is None else value
+
+    def _positive(self, name: str) -> int | None:
+        return self._take(name, parse_positive)
+
+    def _columns(self) -> tuple[str, ...]:
+        return self._take("columns", parse_names) or ()
+
+    def _format(self, name: str) -> Format:
+        chosen = self._take(f"{name}.format", lambda text: parse_word(text, FORMATS)) or BINARY
+        mode = self._take(f"{name}.mode", lambda text: parse_word(text, MODES)) or FAILFAST
+        return Format(chosen, self.options.get(f"{name}.schema"), mode, self.options.get(f"{name}.registry"))
+
+    def _limit(self, end: str, default: Anchor) -> Limit:
+        """Spark's precedence: a timestamp for all, then timestamps by partition, then offsets."""
+        strategy_option = "startingOffsetsByTimestampStrategy"
+        strategy = self._take(strategy_option, lambda text: parse_word(text, ("error", "latest"))) or "error"
+        latest_if_none = end == "ending" or strategy == "latest"
+        for name, read in (
+            (f"{end}Timestamp", lambda text: parse_time_option(text, latest_if_none=latest_if_none)),
+            (f"{end}OffsetsByTimestamp", lambda text: parse_times_option(text, latest_if_none=latest_if_none)),
+            (f"{end}Offsets", parse_offsets_option),
+        ):
+            if name.lower() in self.options:
+                return self._take(name, read) or Limit(default)
+        return Limit(default)
+
+    # -- where and what ----------------------------------------------------------------------------------------------
+
+    def _client(self) -> dict[str, str]:
+        client = {name[len("kafka.") :]: value for name, value in self.options.items() if name.startswith("kafka.")}
+        for name, instead in _REFUSED_CLIENT.items():
+            if name in client:
+                self.mistakes.append(f"option kafka.{name} has no place here: {instead}")
+        protocol = client.get("security.protocol", "PLAINTEXT")
+        if protocol.upper() != "PLAINTEXT":
+            self.mistakes.append(
+                f"option kafka.security.protocol: {protocol} is not supported yet, only PLAINTEXT is. "
+                "Connect through a PLAINTEXT listener"
+            )
+        for name in ("request.timeout.ms", "default.api.timeout.ms"):
+            self._take(f"kafka.{name}", parse_positive)
+        return client
+
+    def _bootstrap(self, client: Mapping[str, str]) -> str:
+        given = client.get("bootstrap.servers") or self.options.get("bootstrap")
+        if not given:
+            self.mistakes.append("option kafka.bootstrap.servers is missing: say where a broker is, as HOST:PORT")
+            return ""
+        try:
+            parse_bootstrap(given)
+        except ValueError as mistake:
+            self.mistakes.append(f"option kafka.bootstrap.servers: {mistake}")
+        return given
+
+    def _subscription(self) -> Subscription:
+        given = [name for name in SUBSCRIBE if name.lower() in self.options]
+        if len(given) != 1:
+            problem = f"{' and '.join(given)} exclude each other" if given else "nothing says which topics to read"
+            self.mistakes.append(
+                f"{problem}: set exactly one of subscribe (orders,views), subscribePattern (orders-.*) and "
+                'assign ({"orders":[0,1]})'
+            )
+            return Subscription()
+        return self._take(given[0], _SUBSCRIPTIONS[given[0]]) or Subscription()
+
+    def _read_committed(self, client: Mapping[str, str]) -> bool:
+        levels = ("read_committed", "read_uncommitted")
+        level = self._take("kafka.isolation.level", lambda text: parse_word(text, levels))
+        return (level or levels[0]) == "read_committed"
+
+    def _group(self, client: Mapping[str, str], subscription: Subscription) -> str:
+        if not self._boolean("commitOffsets", True):
+            return ""
+        return client.get("group.id") or group_name(self.options.get("groupidprefix", "spark"), subscription)
+
+    # -- all of them together --------------------------------------------------------------------------------------
+
+    def _check_names(self) -> None:
+        known = {name.lower(): name for name in (*OWN, *IGNORED)}
+        for name in self.options:
+            if name in known or name.startswith("kafka."):
+                continue
+            near = nearest(name, known, cutoff=0.7)
+            if near is None and f"kafka.{name}" in _CLIENT_SETTINGS:
+                hint = f"client settings carry a prefix: kafka.{name}"
+            elif near is not None:
+                hint = f"did you mean {known[near]}?"
+            elif name == "path":
+                hint = "load() takes no path; name the topic with the option subscribe"
+            else:
+                hint = "client settings start with kafka.; docs/spark.md lists the rest"
+            self.mistakes.append(f"unknown option '{name}': {hint}")
+
+    def _check_together(self, found: SourceOptions) -> None:
+        least, most = found.min_offsets_per_trigger, found.max_offsets_per_trigger
+        if least is not None and most is not None and least > most:
+            self.mistakes.append(f"minOffsetsPerTrigger ({least}) is larger than maxOffsetsPerTrigger ({most})")
+        if self.streaming:
+            self.mistakes += [
+                f"option {name} has no place in a streaming query: it reads on without end"
+                for name in BATCH_ONLY
+                if name.lower() in self.options
+            ]
+        elif self.streaming is False:
+            self.mistakes += batch_mistakes(found.starting, found.ending)
+
+    def _check_schema(self, found: SourceOptions) -> None:
+        from moldau.spark.types import spark_schema
+
+        if self.mistakes:
+            return
+        try:
+            spark_schema(found.read_settings())
+        except ValueError as mistake:
+            self.mistakes.append(str(mistake))
+
+
+NO_OPTIONS: Final = (
+    "Spark handed over no options. A table made with CREATE TABLE ... USING moldau loses them on the way: use "
+    "CREATE TEMPORARY VIEW ... USING moldau OPTIONS (...) instead; in Python at least kafka.bootstrap.servers and "
+    "subscribe are needed"
+)
+_CLIENT_SETTINGS: Final = frozenset(
+    f"kafka.{name}"
+    for name in (
+        "bootstrap.servers", "group.id", "client.id", "isolation.level", "security.protocol", "request.timeout.ms",
+        "default.api.timeout.ms", "fetch.max.bytes", "max.partition.fetch.bytes", "fetch.max.wait.ms",
+    )
+)  # fmt: skip
+
+
+def batch_mistakes(starting: Limit, ending: Limit) -> list[str]:
+    """What Spark's Kafka source refuses in batch queries, because nothing could ever come out."""
+    found = []
+    if starting.anchor is Anchor.LATEST and starting.shift == 0:
+        found.append("startingOffsets can't be latest in a batch query: there would be nothing to read")
+    if ending.anchor is Anchor.EARLIEST and ending.shift == 0:
+        found.append("endingOffsets can't be earliest in a batch query: there would be nothing to read")
+    if starting.anchor is Anchor.OFFSETS:
+        found += [
+            f"startingOffsets of {partition} can't be latest (-1) in a batch query"
+            for partition, offset in starting.partitions.items()
+            if offset == LATEST
+        ]
+    if ending.anchor is Anchor.OFFSETS:
+        found += [
+            f"endingOffsets of {partition} can't be earliest (-2) in a batch query"
+            for partition, offset in ending.partitions.items()
+            if offset == EARLIEST
+        ]
+    return found + _crossed(starting, ending)
+
+
+def _crossed(starting: Limit, ending: Limit) -> list[str]:
+    if starting.anchor is not ending.anchor or starting.anchor not in (Anchor.OFFSETS, Anchor.TIMES):
+        return []
+    what = "offset" if starting.anchor is Anchor.OFFSETS else "timestamp"
+    if set(starting.partitions) != set(ending.partitions):
+        odd = sorted(set(starting.partitions) ^ set(ending.partitions))
+        return [f"starting and ending {what}s must name the same partitions; {odd[0]} is in only one of them"]
+    return [
+        f"the starting {what} of {partition} ({start}) is after its ending {what} ({ending.partitions[partition]})"
+        for partition, start in starting.partitions.items()
+        if start > ending.partitions[partition] >= 0
+    ]
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def parse_boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"'{text}' is neither true nor false")
+    return word == "true"
+
+
+def parse_positive(text: str) -> int:
+    if not re.fullmatch(r"\d+", text.strip()) or int(text) == 0:
+        raise ValueError(f"'{text}' is not a whole number of at least 1")
+    return int(text)
+
+
+def parse_word(text: str, words: tuple[str, ...]) -> str:
+    """One of the words, in any case."""
+    by_lower = {word.lower(): word for word in words}
+    found = by_lower.get(text.strip().lower())
+    if found is None:
+        near = nearest(text.strip(), by_lower, cutoff=0.6)
+        meant = f"; did you mean {by_lower[near]}?" if near else ""
+        raise ValueError(f"'{text}' is not one of {', '.join(words)}{meant}")
+    return found
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    names = tuple(filter(None, (part.strip() for part in text.split(","))))
+    if not names:
+        raise ValueError("names nothing")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"names '{twice[0]}' twice")
+    return names
+
+
+def parse_delay_ms(text: str) -> int:
+    """Spark's time strings (`15min`, `90s`, a bare number of milliseconds), and ours (`1h30m`)."""
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if found is None:
+        return parse_duration_ms(text.strip())
+    unit = found.group(2) or "ms"
+    if unit not in _SPARK_UNITS_MS:
+        raise ValueError(f"'{text}' is not a duration such as 500ms, 90s, 15m or 1h")
+    return int(int(found.group(1)) * _SPARK_UNITS_MS[unit])
+
+
+def _subscribe(text: str) -> Subscription:
+    topics = tuple(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
+    if not topics:
+        raise ValueError(f"'{text}' names no topic")
+    for topic in topics:
+        problem = topic_name_problem(topic)
+        if problem is not None:
+            raise ValueError(f"'{topic}' is not a topic name: {problem}")
+    return Subscription(topics=topics)
+
+
+def _subscribe_pattern(text: str) -> Subscription:
+    pattern = text.strip()
+    if not pattern:
+        raise ValueError("the pattern is empty")
+    try:
+        re.compile(pattern)
+    except re.error as mistake:
+        raise ValueError(f"'{pattern}' is not a regular expression: {mistake}") from None
+    return Subscription(pattern=pattern)
+
+
+def _assign(text: str) -> Subscription:
+    return Subscription(assigned=parse_assignment(text))
+
+
+_SUBSCRIPTIONS: Final[dict[str, Callable[[str], Subscription]]] = {
+    "subscribe": _subscribe,
+    "subscribePattern": _subscribe_pattern,
+    "assign": _assign,
+}
+
+
+def group_name(prefix: str, subscription: Subscription) -> str:
+    """The default group: the same after a restart, and telling in a list of groups."""
+    name = f"{prefix}-{subscription.names()}"
+    if len(name) <= GROUP_CHARACTERS_MAX:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    return f"{name[: GROUP_CHARACTERS_MAX - 13]}-{digest}"
+
+
+def ignored_in_batch(options: Mapping[str, Any]) -> list[str]:
+    """Options that have no meaning in a batch query; as in Spark that is worth a warning, not an error."""
+    given = {name.lower() for name in options}
+    return [name for name in STREAM_ONLY if name.lower() in given]
