@@ -1,1 +1,5 @@
 """Pipelines people can read: one file each, compiled onto Spark. Needs the extra `spark`."""
+
+from moldau.pipelines.builder import Pipeline
+
+__all__ = ["Pipeline"]
