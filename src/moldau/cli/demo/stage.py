@@ -1,0 +1,91 @@
+"""What the parts of the demo share: the broker, the way to talk to it and to the people who watch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from moldau.cli.broker_process import BrokerProcess
+from moldau.client.cluster import Cluster
+from moldau.runtime.net import RealNetwork
+
+T = TypeVar("T")
+
+
+class DemoFailed(click.ClickException):
+    """A step showed something other than it claims."""
+
+
+def expect(holds: bool, claim: str) -> None:
+    if not holds:
+        raise DemoFailed(f"this should hold and does not: {claim}")
+
+
+class Stage:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.broker = BrokerProcess(folder / "broker")
+        self._facts: list[tuple[str, str]] = []
+
+    def say(self, text: str | Table = "") -> None:
+        self.console.print(text)
+
+    def done(self, what: str, began: float, count: int = 0) -> None:
+        took = time.monotonic() - began
+        rate = f", {count / took:,.0f}/s" if count else ""
+        self.say(f"  [green]✔[/] {what}  [dim]{took:.2f} s{rate}[/]")
+
+    def skipped(self, what: str) -> None:
+        self.say(f"  [dim]-[/] {what}")
+
+    def remember(self, what: str, result: str) -> None:
+        """A line of the summary."""
+        self._facts.append((what, result))
+
+    def summarise(self) -> None:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for what, result in self._facts:
+            table.add_row(f"    {what}", result)
+        self.say("\n  [bold]Summary[/]")
+        self.say(table)
+
+    def talk(self, step: Callable[[Cluster], Awaitable[T]]) -> T:
+        """Run a step on a connection of its own."""
+
+        async def session() -> T:
+            async with Cluster(RealNetwork(), self.broker.bootstrap, timeout_s=20) as cluster:
+                return await step(cluster)
+
+        return asyncio.run(session())
+
+    def progress(self) -> Progress:
+        return Progress(
+            TextColumn("  {task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("[dim]{task.fields[note]}[/]"),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+
+    def bars(self, title: str, unit: str, amounts: Mapping[str, float]) -> Table:
+        """A small bar chart, largest first."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column(f"    {title}")
+        table.add_column(unit, justify="right")
+        table.add_column("")
+        top = max(amounts.values())
+        for name, amount in sorted(amounts.items(), key=lambda item: -item[1]):
+            table.add_row(f"    {name}", f"{amount:,.2f}", "█" * round(30 * amount / top))
+        return table
