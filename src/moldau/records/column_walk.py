@@ -12,7 +12,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i32_le, read_i64_be, wr
 from mypy_extensions import i32, i64, u8
 
 from moldau.model.failures import CorruptBatch
-from moldau.records.batch import HEADER_BYTES, PREFIX_BYTES, BatchHeader, batch_crc_ok, parse_header
+from moldau.records.batch import HEADER_BYTES, MAGIC, PREFIX_BYTES, BatchHeader, batch_crc_ok, parse_header
 from moldau.records.reader import RecordWalker, batch_body, read_end_marker
 from moldau.records.varint import read_varint
 
@@ -273,8 +273,8 @@ def next_fetch_offset(data: bytes, fetch_offset: i64) -> i64:
     found: i64 = fetch_offset
     while size - position >= HEADER_BYTES:
         batch_bytes: i64 = i64(read_i32_be(data, position + 8)) + PREFIX_BYTES
-        if batch_bytes < HEADER_BYTES or position + batch_bytes > size:
-            break
+        if batch_bytes < HEADER_BYTES or position + batch_bytes > size or i64(data[position + 16]) != MAGIC:
+            break  # cut short, or something that `feed` will complain about
         found = max(found, read_i64_be(data, position) + i64(read_i32_be(data, position + 23)) + 1)
         position += batch_bytes
     return found

@@ -5,9 +5,12 @@ Everything here is small and picklable. pyspark and pyarrow are imported only by
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from moldau.model.failures import WorldError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -29,7 +32,30 @@ KAFKA_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timesta
 HEADERS: Final = "headers"
 
 
-class DataLost(Exception):
+class ReadFailed(WorldError):
+    """A range cannot be read to its end: no answer in time, a format or bytes that nobody here can read."""
+
+
+class BadRecord(WorldError):
+    """A key or value that does not fit its format, under FAILFAST."""
+
+    def __init__(self, topic: str, partition: int, offset: int, what: str, reason: str) -> None:
+        super().__init__(topic, partition, offset, what, reason)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.what = what
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"topic '{self.topic}' partition {self.partition} offset {self.offset}: the {self.what} cannot be decoded: "
+            f"{self.reason}. Set {self.what}.mode to PERMISSIVE to keep such records aside or to DROPMALFORMED to "
+            "leave them out"
+        )
+
+
+class DataLost(WorldError):
     """Records that a read was to give are no longer there."""
 
     def __init__(self, topic: str, partition: int, start: int, end: int, reason: str) -> None:
@@ -55,6 +81,15 @@ def lost_sentence(topic: str, partition: int, start: int, end: int, reason: str)
         f"topic '{topic}' partition {partition} lost offsets {start} to {end - 1} "
         f"({count} offset{'s' if count != 1 else ''}): {reason}"
     )
+
+
+def topic_id_text(raw: bytes) -> str:
+    """A topic id as Kafka prints it."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def topic_id_bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +186,7 @@ def format_type(how: Format) -> DataType:
     if how.name == JSON:
         from moldau.spark.ddl import parse_ddl
 
-        return parse_ddl(how.schema)
+        return parse_ddl(how.schema)._as_nullable()  # as from_json: what JSON lacks is null, whatever the schema says
     if how.name == AVRO:
         from moldau.spark.avro import spark_type_of
 

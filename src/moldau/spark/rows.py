@@ -1,0 +1,181 @@
+"""Fetched batches into Arrow record batches with exactly the columns that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from moldau.model.failures import CorruptBatch, UnsupportedCodec
+from moldau.records.column_walk import ColumnWalk
+from moldau.records.columns import binary_column, fixed_column, header_column
+from moldau.spark.decode import Decoded, decoder_for
+from moldau.spark.types import (
+    DROPMALFORMED,
+    FAILFAST,
+    HEADERS,
+    BadRecord,
+    Format,
+    OffsetRange,
+    ReadFailed,
+    ReadSettings,
+    arrow_schema,
+)
+
+ROWS_MAX: Final = 64 << 10
+BYTES_MAX: Final = 8 << 20
+SMALL_ROWS: Final = 8 << 10
+SMALL_BYTES: Final = 1 << 20
+"""Batches below both are put together: each costs Spark something of its own."""
+
+_ERROR: Final = "Error"
+_RAW: Final = "Raw"
+
+
+class Rows:
+    """Takes what was fetched and gives record batches of a sensible size."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._names = settings.output_columns
+        self._schema = arrow_schema(settings)
+        self._decoders = {
+            side: decoder_for(how, self._type_of(side))
+            for side, how in (("key", settings.key), ("value", settings.value))
+            if self._uses(side)
+        }
+        self._repeated: dict[tuple[str, int | str], Any] = {}
+        self._small: list[Any] = []
+        self._small_rows = 0
+        self._small_bytes = 0
+
+    def add(self, part: OffsetRange, position: int, data: bytes, aborted: list[tuple[int, int]]) -> Iterator[Any]:
+        """Record batches of the records in `data` that belong to `part` and lie at `position` or later."""
+        settings = self._settings
+        bounds: dict[str, int] = {}
+        if settings.min_timestamp_ms is not None:
+            bounds["min_timestamp_ms"] = settings.min_timestamp_ms
+        if settings.max_timestamp_ms is not None:
+            bounds["max_timestamp_ms"] = settings.max_timestamp_ms
+        walk = ColumnWalk(
+            start_offset=position,
+            end_offset=part.end,
+            with_headers=HEADERS in self._names,
+            with_keys="key" in self._decoders,
+            with_values="value" in self._decoders,
+            aborted=aborted,
+            rows_max=ROWS_MAX,
+            bytes_max=BYTES_MAX,
+            check_crcs=settings.client.get("check.crcs", "true").lower() == "true",
+            **bounds,
+        )
+        taken = 0
+        while True:
+            reached = self._feed(walk, data, taken, part)
+            if walk.count:
+                yield from self._put_together(walk.size_bytes, self._columns(walk, part))
+                walk.forget_rows()
+            if reached in (taken, len(data)):
+                return
+            taken = reached
+
+    def rest(self) -> Iterator[Any]:
+        """What was kept back to be put together with more."""
+        if self._small:
+            yield self._small[0] if len(self._small) == 1 else pa.concat_batches(self._small)
+            self._small, self._small_rows, self._small_bytes = [], 0, 0
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _uses(self, side: str) -> bool:
+        return any(name in self._names for name in (side, side + _ERROR, side + _RAW))
+
+    def _type_of(self, side: str) -> Any:
+        """The Arrow type a side decodes into; it is not in the schema when only its errors are wanted."""
+        if side in self._names:
+            return self._schema.field(side).type
+        whole = ReadSettings(bootstrap="", key=self._settings.key, value=self._settings.value, columns=(side,))
+        return arrow_schema(whole).field(side).type
+
+    @staticmethod
+    def _feed(walk: ColumnWalk, data: bytes, taken: int, part: OffsetRange) -> int:
+        try:
+            return walk.feed(data, taken)
+        except (CorruptBatch, UnsupportedCodec) as failure:
+            raise ReadFailed(
+                f"topic '{part.topic}' partition {part.partition}: the batch at or after offset {walk.next_offset} "
+                f"cannot be read: {failure}"
+            ) from failure
+
+    def _put_together(self, size_bytes: int, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            if batch.num_rows >= SMALL_ROWS or size_bytes >= SMALL_BYTES:
+                yield from self.rest()  # keeps the order of offsets
+                yield batch
+                continue
+            self._small.append(batch)
+            self._small_rows += batch.num_rows
+            self._small_bytes += size_bytes
+            if self._small_rows >= SMALL_ROWS or self._small_bytes >= SMALL_BYTES:
+                yield from self.rest()
+
+    def _columns(self, walk: ColumnWalk, part: OffsetRange) -> Iterator[Any]:
+        count = walk.count
+        raw: dict[str, Any] = {}
+        if "key" in self._decoders:
+            raw["key"] = binary_column(walk.keys, walk.buffers, count)
+        if "value" in self._decoders:
+            raw["value"] = binary_column(walk.values, walk.buffers, count)
+        makers: dict[str, Callable[[], Any]] = {
+            "topic": lambda: self._repeat(part.topic, count, pa.string()),
+            "partition": lambda: self._repeat(part.partition, count, pa.int32()),
+            "timestamp": lambda: fixed_column(pa.timestamp("us", tz="UTC"), walk.timestamps.getvalue(), count),
+            "timestampType": lambda: fixed_column(pa.int32(), walk.timestamp_types.getvalue(), count),
+            HEADERS: lambda: header_column(walk.headers, count, self._schema.field(HEADERS).type),  # type: ignore[arg-type]
+        }
+        offsets = fixed_column(pa.int64(), walk.offsets.getvalue(), count)
+        columns = {name: makers[name]() for name in self._names if name in makers}
+        columns["offset"] = offsets
+        for start in range(0, count, ROWS_MAX):
+            piece = {name: column.slice(start, ROWS_MAX) for name, column in (columns | raw).items()}
+            yield self._assemble(piece, part)
+
+    def _assemble(self, piece: dict[str, Any], part: OffsetRange) -> Any:
+        """Decode key and value of a piece and treat what does not decode as its mode says."""
+        dropped: set[int] = set()
+        for side, decoder in self._decoders.items():
+            how: Format = getattr(self._settings, side)
+            raw = piece[side]
+            decoded: Decoded = decoder(raw)
+            piece[side] = decoded.column
+            if decoded.errors and how.mode == FAILFAST:
+                index, reason = min(decoded.errors.items())
+                raise BadRecord(part.topic, part.partition, piece["offset"][index].as_py(), side, reason)
+            if how.mode == DROPMALFORMED:
+                dropped.update(decoded.errors)
+            elif how.reports_errors:
+                piece[side + _ERROR], piece[side + _RAW] = _error_columns(raw, decoded)
+        batch = pa.RecordBatch.from_arrays([piece[name] for name in self._names], schema=self._schema)
+        if dropped:
+            batch = batch.filter(pa.array([row not in dropped for row in range(batch.num_rows)]))
+        return batch
+
+    def _repeat(self, value: int | str, count: int, kind: Any) -> Any:
+        """A column of one value, cut from a longer one that is made once."""
+        key = (str(kind), value)
+        known = self._repeated.get(key)
+        if known is None or len(known) < count:
+            known = pa.repeat(pa.scalar(value, kind), max(count, 1024))
+            self._repeated[key] = known
+        return known.slice(0, count)
+
+
+def _error_columns(raw: Any, decoded: Decoded) -> tuple[Any, Any]:
+    """The reason and the bytes of what did not decode; null elsewhere."""
+    count = len(raw)
+    if not decoded.errors:
+        return pa.nulls(count, pa.string()), pa.nulls(count, pa.binary())
+    reasons = [decoded.errors.get(row) for row in range(count)]
+    kept = [raw[row].as_py() if row in decoded.errors else None for row in range(count)]
+    return pa.array(reasons, pa.string()), pa.array(kept, pa.binary())
