@@ -79,6 +79,8 @@ class Cluster:
         self._client_id = client_id
         self._addresses = parse_bootstrap(bootstrap)
         self._connections: dict[int, BrokerConnection] = {}
+        self._connecting: dict[int, asyncio.Lock] = {}
+        """Callers that need the same broker at the same time share one connection."""
         self._seed: BrokerConnection | None = None
 
     async def __aenter__(self) -> Cluster:
@@ -108,10 +110,13 @@ class Cluster:
         address = self.brokers.get(node_id)
         if address is None:
             raise BrokerRefused(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} is not in the cluster's metadata")
-        connection = await connect(
-            self._network, address.host, address.port, client_id=self._client_id, timeout_s=self.timeout_s
-        )
-        self._connections[node_id] = connection
+        async with self._connecting.setdefault(node_id, asyncio.Lock()):
+            connection = self._connections.get(node_id)
+            if connection is None or not connection.is_open:
+                connection = await connect(
+                    self._network, address.host, address.port, client_id=self._client_id, timeout_s=self.timeout_s
+                )
+                self._connections[node_id] = connection
         return connection
 
     async def controller(self) -> BrokerConnection:

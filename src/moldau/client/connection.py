@@ -39,6 +39,8 @@ class BrokerConnection:
         self._waiting: dict[int, _Waiting] = {}
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        """Finalised features of the cluster and their levels, as the broker told them with its versions."""
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -89,8 +91,9 @@ class BrokerConnection:
             raise WireError(f"{self.address} does not serve {spec.name} in any version this client speaks")
         return version
 
-    def serves(self, key: ApiKey) -> bool:
-        return key in self._versions
+    def serves(self, key: ApiKey, version: int | None = None) -> bool:
+        low, high = self._versions.get(key, (0, -1))
+        return low <= high if version is None else low <= version <= high
 
     async def request(self, key: ApiKey, message: Any, *, timeout_s: float = 30.0, newest: int | None = None) -> Any:
         """Send a request and wait for its response."""
@@ -123,6 +126,7 @@ class BrokerConnection:
                 break
         assert response is not None
         self._versions = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        self.features = {row.name: row.max_version_level for row in response.finalized_features}
 
     # -- inside ------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import re
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from moldau.client.cluster import Cluster, group_by_topic
+from moldau.client.connection import BrokerConnection
 from moldau.client.failures import raise_for
 from moldau.model.ids import TopicPartition
 from moldau.wire.apis import ApiKey
@@ -92,35 +94,45 @@ async def list_offsets(
     """(offset, timestamp) per partition for a timestamp or one of EARLIEST, LATEST, MAX_TIMESTAMP."""
 
     async def ask() -> dict[TopicPartition, tuple[int, int]]:
-        found: dict[TopicPartition, tuple[int, int]] = {}
-        for leader, partitions in (await cluster.by_leader(wanted)).items():
-            connection = await cluster.broker(leader)
-            request = ListOffsetsRequest(
-                replica_id=-1,
-                isolation_level=READ_COMMITTED if read_committed else 0,
-                topics=[
-                    ListOffsetsTopic(
-                        name=topic,
-                        partitions=[
-                            ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
-                            for index, timestamp in rows.items()
-                        ],
-                    )
-                    for topic, rows in group_by_topic({p: wanted[p] for p in partitions}).items()
-                ],
-                timeout_ms=int(cluster.timeout_s * 1000),
+        by_leader = await cluster.by_leader(wanted)
+        connections = {leader: await cluster.broker(leader) for leader in by_leader}
+        answers = await asyncio.gather(
+            *(
+                _ask_leader(cluster, connections[leader], {p: wanted[p] for p in partitions}, read_committed)
+                for leader, partitions in by_leader.items()
             )
-            response: ListOffsetsResponse = await connection.request(
-                ApiKey.LIST_OFFSETS, request, timeout_s=cluster.timeout_s
-            )
-            for topic_row in response.topics:
-                for row in topic_row.partitions:
-                    partition = TopicPartition(topic_row.name, row.partition_index)
-                    raise_for(row.error_code, subject=str(partition))
-                    found[partition] = (row.offset, row.timestamp)
-        return found
+        )
+        return {partition: found for answer in answers for partition, found in answer.items()}
 
     return await cluster.retrying(sorted({p.topic for p in wanted}), ask)
+
+
+async def _ask_leader(
+    cluster: Cluster, connection: BrokerConnection, wanted: dict[TopicPartition, int], read_committed: bool
+) -> dict[TopicPartition, tuple[int, int]]:
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=READ_COMMITTED if read_committed else 0,
+        topics=[
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=timestamp)
+                    for index, timestamp in rows.items()
+                ],
+            )
+            for topic, rows in group_by_topic(wanted).items()
+        ],
+        timeout_ms=int(cluster.timeout_s * 1000),
+    )
+    response: ListOffsetsResponse = await connection.request(ApiKey.LIST_OFFSETS, request, timeout_s=cluster.timeout_s)
+    found: dict[TopicPartition, tuple[int, int]] = {}
+    for topic_row in response.topics:
+        for row in topic_row.partitions:
+            partition = TopicPartition(topic_row.name, row.partition_index)
+            raise_for(row.error_code, subject=str(partition))
+            found[partition] = (row.offset, row.timestamp)
+    return found
 
 
 async def resolve(

@@ -1,0 +1,410 @@
+"""Deciding a batch once, although its driver may die or be doubled at any moment.
+
+A batch consists of transactions that its tasks left open. Committing it takes three steps that survive every crash:
+
+    prepare   each transaction is taken over, so that its task cannot touch it any more, and loses its timeout (KIP-939)
+    decide    one record in `__moldau_decisions`, written in a transaction of its own: before it nothing of the batch
+              counts, after it all of it does
+    finish    the decided transactions are committed; whoever comes next does it again if this driver dies over it
+
+A driver first takes over the sink's decision id. That fences every older driver: its decision either stands by then and
+is seen, or will never stand. Nothing is aborted unconditionally: an abort names the producer epoch that was seen open
+while this driver still was the owner, and preparing changes that epoch. So a driver that was stopped in the middle and
+wakes up after its successor cannot abort what the successor decided.
+
+    committer = BatchCommitter(cluster, sink="orders")
+    await committer.recover(run)                              # once, before the first task of this run begins
+    id = task_transactional_id("orders", run, "0.0.0")        # for client/transactional.begin
+    outcome = await committer.commit(batch=7, run=run, transactions=handles)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from moldau.client.cluster import Cluster
+from moldau.client.decision_log import Decision, decision_partition, read_decisions
+from moldau.client.failures import BrokerRefused
+from moldau.client.patience import TRANSPORT_FAILURES, Patience
+from moldau.client.transactional import TransactionalWriter, begin
+from moldau.client.transactions import list_transactions
+from moldau.client.two_phase import Coordinators, Described, Ended, NotPrepared, TaskTransaction
+from moldau.model.errors import ErrorCode
+from moldau.model.failures import WorldError
+from moldau.model.ids import TopicPartition
+from moldau.records.builder import BatchBuilder
+
+PREFIX: Final = "moldau-sink:"
+ONGOING: Final = "Ongoing"
+COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
+COMMIT_WITHIN_S: Final = 120.0
+DECISION_TIMEOUT_MS: Final = 60_000
+"""Of the transaction that holds the decision itself: it lives for a moment."""
+PARALLEL_MAX: Final = 64
+COMPRESS_FROM_BYTES: Final = 64 * 1024
+GZIP: Final = 1
+
+_FENCED: Final = frozenset(
+    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
+_TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+log = logging.getLogger("moldau.sink")
+T = TypeVar("T")
+
+
+def decision_id(sink: str) -> str:
+    """The transactional id under which the sink's drivers decide."""
+    return PREFIX + quote(sink, safe="")
+
+
+def run_prefix(sink: str, run: str) -> str:
+    return f"{decision_id(sink)}:{quote(run, safe='')}:"
+
+
+def task_transactional_id(sink: str, run: str, task: str) -> str:
+    """`task` tells the attempts of a run apart that may live at the same time; later batches may use it again."""
+    return run_prefix(sink, run) + task
+
+
+class CommitOutcome(enum.Enum):
+    DECIDED = "decided"
+    FINISHED_EARLIER = "finished earlier"
+    """The batch was decided before, with other transactions; those are committed, the ones given now aborted."""
+    DROPPED = "dropped"
+    """A later batch of this sink was decided already; the transactions given now are aborted."""
+
+
+class SinkTakenOver(WorldError):
+    """Another driver of the same sink has begun. What it finds undecided it aborts."""
+
+    def __init__(self, sink: str, batch: int) -> None:
+        super().__init__(
+            f"another query writes to the sink '{sink}' now; batch {batch} was not decided by this one. "
+            f"If two queries are meant to run at once, give them different sink ids"
+        )
+        self.sink = sink
+        self.batch = batch
+
+
+class DecidedTransactionLost(WorldError):
+    """A transaction of a decided batch was not committed. Cannot happen to prepared ones, unless by hand."""
+
+    def __init__(self, sink: str, decision: Decision, transaction: TaskTransaction, why: str) -> None:
+        super().__init__(
+            f"batch {decision.batch} of the sink '{sink}' was decided, but the transaction of "
+            f"{transaction.transactional_id} (producer {transaction.producer_id}, epoch {transaction.producer_epoch}) "
+            f"is not committed: {why}. Its records are missing in the output"
+        )
+        self.decision = decision
+        self.transaction = transaction
+
+
+class BatchTooLarge(WorldError):
+    """The record of the decision does not fit."""
+
+
+class BatchCommitter:
+    """The driver's side of one sink. Holds no state that a successor would need."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        sink: str,
+        *,
+        within_s: float = COMMIT_WITHIN_S,
+        on_step: Callable[[str], None] = lambda _: None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.sink = sink
+        self._cluster = cluster
+        self._within_s = within_s
+        self._on_step = on_step
+        """Told before and after every step that changes something: tests stop drivers there."""
+        self._now_ms = now_ms
+        self._coordinators = Coordinators(cluster)
+        self._slots = asyncio.Semaphore(PARALLEL_MAX)
+
+    async def recover(self, run: str) -> int | None:
+        """Before a run's first task: fence older drivers, finish what they decided, abort what they left undecided.
+        The last decided batch, if any."""
+        patience = Patience(self._within_s)
+        partition = await decision_partition(self._cluster, self.sink, patience)
+        writer = await self._take_over(patience)
+        last = (await read_decisions(self._cluster, partition, self.sink, patience, settled=True)).decided
+        if last is not None:
+            await self._finish_last(last, run, patience)
+        leftovers = await self._open_ones(decision_id(self.sink) + ":", (), patience)
+        if leftovers:
+            # Still the owner, after looking? Then none of them belongs to a successor.
+            writer = await self._confirm(writer, patience)
+            await self._abort_all(leftovers, patience)
+        if last is not None and not last.prepared and not last.finished:
+            await self._note_finished(last, writer, partition, patience)
+        return None if last is None else last.batch
+
+    async def commit(self, batch: int, run: str, transactions: Sequence[TaskTransaction]) -> CommitOutcome:
+        """Commit the batch exactly once. When this raises, the batch was either not decided, or it was and the next
+        `commit` of the same batch (or `recover`) finishes it."""
+        ours = tuple(transactions)
+        if not ours:
+            return CommitOutcome.DECIDED
+        patience = Patience(self._within_s)
+        partition = await decision_partition(self._cluster, self.sink, patience)
+        await self._coordinators.find_many([one.transactional_id for one in ours], patience)
+        writer = await self._take_over(patience)
+        self._on_step("fenced")
+        last = (await read_decisions(self._cluster, partition, self.sink, patience, settled=True)).decided
+        if last is not None:
+            await self._finish_last(last, run, patience)
+            if last.batch >= batch:
+                return await self._repeated(batch, run, ours, last, patience)
+        prepared, leftovers = await asyncio.gather(
+            self._prepare_all(ours, patience),
+            self._open_ones(decision_id(self.sink) + ":", [one.transactional_id for one in ours], patience),
+        )
+        handles = tuple(after or before for before, after in zip(ours, prepared, strict=True))
+        decision = Decision(batch, run, handles, prepared=all(prepared))
+        self._on_step("prepared")
+        await self._decide(decision, writer, partition, patience)
+        self._on_step("decided")
+        await asyncio.gather(self._finish(decision, patience), self._abort_all(leftovers, patience))
+        self._on_step("finished")
+        if not decision.prepared:
+            await self._note_finished(decision, None, partition, patience)
+        return CommitOutcome.DECIDED
+
+    async def abort(self, run: str, transactions: Sequence[TaskTransaction]) -> None:
+        """Leave nothing of a failed batch behind: the given transactions and all others of this run, except those that
+        a decision names. Fences nobody, so a driver that was replaced cannot disturb its successor with this."""
+        patience = Patience(self._within_s)
+        partition = await decision_partition(self._cluster, self.sink, patience)
+        judged = await read_decisions(self._cluster, partition, self.sink, patience, settled=False)
+        decisions = [*([judged.decided] if judged.decided is not None else []), *judged.open]
+        named = {one.transactional_id for decision in decisions for one in decision.transactions}
+        extra = [one.transactional_id for one in transactions]
+        open_ones = await self._open_ones(run_prefix(self.sink, run), named, patience, also=extra)
+        await self._abort_all(open_ones, patience)
+
+    # -- fence, decide -----------------------------------------------------------------------------------------
+
+    async def _take_over(self, patience: Patience) -> TransactionalWriter:
+        """Older drivers are fenced and whatever they had written undecided is aborted when this returns."""
+        return await begin(
+            self._cluster,
+            decision_id(self.sink),
+            timeout_ms=DECISION_TIMEOUT_MS,
+            within_s=patience.left_s,
+            delivery_timeout_s=self._within_s,
+            coordinators=self._coordinators,
+        )
+
+    async def _confirm(self, writer: TransactionalWriter, patience: Patience) -> TransactionalWriter:
+        try:
+            handle = await self._coordinators.take_over(
+                writer.handle.transactional_id, patience, timeout_ms=DECISION_TIMEOUT_MS, believed=writer.handle
+            )
+        except BrokerRefused as refusal:
+            if refusal.code in _FENCED:
+                raise SinkTakenOver(self.sink, -1) from refusal
+            raise
+        return TransactionalWriter(self._cluster, self._coordinators, handle, implicit=writer.implicit)
+
+    async def _decide(
+        self, decision: Decision, writer: TransactionalWriter, partition: TopicPartition, patience: Patience
+    ) -> None:
+        """The commit point. Returns only when the decision stands."""
+        value = decision.encode()
+        builder = BatchBuilder(
+            codec=GZIP if len(value) >= COMPRESS_FROM_BYTES else 0,
+            producer_id=writer.handle.producer_id,
+            producer_epoch=writer.handle.producer_epoch,
+            base_sequence=writer.next_sequence(partition, 1),
+            transactional=True,
+        )
+        builder.append(self.sink.encode(), value, (), self._now_ms())
+        data = builder.build()
+        try:
+            await writer.produce(partition, data, 1)
+            await writer.flush()
+        except BrokerRefused as refusal:
+            if refusal.code in _TOO_LARGE:
+                raise BatchTooLarge(
+                    f"the decision about {len(decision.transactions)} transactions takes {len(data)} bytes, more than "
+                    f"max.message.bytes of {partition.topic}: write with fewer tasks, or raise it"
+                ) from refusal
+            if refusal.code in _FENCED:
+                raise SinkTakenOver(self.sink, decision.batch) from refusal
+            raise
+        self._on_step("written")
+        ended = await self._coordinators.end(writer.handle, patience, commit=True)
+        if ended is not Ended.YES:
+            raise SinkTakenOver(self.sink, decision.batch)
+
+    async def _note_finished(
+        self,
+        decision: Decision,
+        writer: TransactionalWriter | None,
+        partition: TopicPartition,
+        patience: Patience,
+    ) -> None:
+        """Transactions with a timeout may be forgotten by their coordinators one day; then this note is the only proof
+        that they were committed."""
+        done = Decision(decision.batch, decision.run, decision.transactions, prepared=False, finished=True)
+        await self._decide(done, writer or await self._take_over(patience), partition, patience)
+
+    # -- prepare, finish ---------------------------------------------------------------------------------------
+
+    async def _prepare_all(
+        self, transactions: Sequence[TaskTransaction], patience: Patience
+    ) -> list[TaskTransaction | None]:
+        prepared = await self._each(transactions, lambda one: self._coordinators.prepare(one, patience))
+        unprepared = [one for one, after in zip(transactions, prepared, strict=True) if after is None]
+        if unprepared:
+            found = await self._coordinators.describe([one.transactional_id for one in unprepared], patience)
+            for one in unprepared:
+                _check_open(one, found.get(one.transactional_id))
+        return prepared
+
+    async def _finish(self, decision: Decision, patience: Patience) -> None:
+        """Commit what was just decided."""
+        await self._each(decision.transactions, lambda one: self._finish_one(decision, one, patience))
+
+    async def _finish_one(self, decision: Decision, transaction: TaskTransaction, patience: Patience) -> None:
+        self._on_step("finishing")
+        ended = await self._coordinators.end(transaction, patience, commit=True)
+        if ended is Ended.YES:
+            return
+        found = await self._coordinators.describe([transaction.transactional_id], patience)
+        why = loss(transaction, found.get(transaction.transactional_id), decision, same_run=False)
+        if why is not None:
+            raise DecidedTransactionLost(self.sink, decision, transaction, why)
+
+    async def _finish_last(self, last: Decision, run: str, patience: Patience) -> None:
+        """Before anything new is decided: nothing of the last decision may be left open. One question to each
+        coordinator when all is done, which is the rule."""
+        if last.finished:
+            return
+        found = await self._coordinators.describe([one.transactional_id for one in last.transactions], patience)
+        unfinished = []
+        for one in last.transactions:
+            known = found.get(one.transactional_id)
+            if _is_open(one, known):
+                unfinished.append(one)
+                continue
+            why = loss(one, known, last, same_run=last.run == run)
+            if why is not None:
+                raise DecidedTransactionLost(self.sink, last, one, why)
+        if unfinished:
+            log.warning("batch %d of the sink '%s' was decided and is being finished now", last.batch, self.sink)
+        await self._each(unfinished, lambda one: self._finish_one(last, one, patience))
+
+    async def _repeated(
+        self, batch: int, run: str, ours: Sequence[TaskTransaction], last: Decision, patience: Patience
+    ) -> CommitOutcome:
+        """The batch, or a later one, was decided before: what was written for it now must not become visible."""
+        await self._abort_all(await self._open_ones(run_prefix(self.sink, run), (), patience), patience)
+        await self._abort_all([one for one in ours if not _is_named(one, last)], patience)
+        self._on_step("repeated")
+        if last.batch == batch:
+            log.info("batch %d of the sink '%s' was decided before", batch, self.sink)
+            return CommitOutcome.FINISHED_EARLIER
+        log.warning("batch %d of the sink '%s' is dropped: %d was decided before", batch, self.sink, last.batch)
+        return CommitOutcome.DROPPED
+
+    # -- leftovers ---------------------------------------------------------------------------------------------
+
+    async def _open_ones(
+        self, prefix: str, except_ids: Iterable[str], patience: Patience, also: Sequence[str] = ()
+    ) -> list[TaskTransaction]:
+        """Open transactions whose id begins so, each with the epoch that speaks for it at this moment."""
+        pauses = patience.pauses()
+        while True:
+            try:
+                listed = await list_transactions(self._cluster, states=[ONGOING])
+                break
+            except (BrokerRefused, *TRANSPORT_FAILURES) as failure:
+                await pauses.after(failure)
+        excepted = set(except_ids)
+        wanted = [row.transactional_id for row in listed if row.transactional_id.startswith(prefix)]
+        names = [name for name in dict.fromkeys([*wanted, *also]) if name not in excepted]
+        found = await self._coordinators.describe(names, patience) if names else {}
+        return [
+            TaskTransaction(name, row.producer_id, row.producer_epoch)
+            for name, row in found.items()
+            if row.state == ONGOING
+        ]
+
+    async def _abort_all(self, transactions: Sequence[TaskTransaction], patience: Patience) -> None:
+        """Those that are still what they were; somebody else has seen to the others."""
+        if transactions:
+            log.info("aborting %d transactions of the sink '%s'", len(transactions), self.sink)
+        await self._each(transactions, lambda one: self._coordinators.end(one, patience, commit=False))
+
+    async def _each(self, items: Sequence[TaskTransaction], act: Callable[[TaskTransaction], Awaitable[T]]) -> list[T]:
+        """A bounded number at a time. Waits for all; then raises the first failure."""
+
+        async def one(item: TaskTransaction) -> T:
+            async with self._slots:
+                return await act(item)
+
+        results = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return [result for result in results if not isinstance(result, BaseException)]
+
+
+# -- judgements, pure ------------------------------------------------------------------------------------------------
+
+
+def _is_open(transaction: TaskTransaction, found: Described | None) -> bool:
+    return (
+        found is not None
+        and found.state == ONGOING
+        and (found.producer_id, found.producer_epoch) == (transaction.producer_id, transaction.producer_epoch)
+    )
+
+
+def _check_open(transaction: TaskTransaction, found: Described | None) -> None:
+    if found is None:
+        raise NotPrepared(transaction, "its coordinator does not know it")
+    if not _is_open(transaction, found):
+        raise NotPrepared(
+            transaction, f"it is {found.state} with producer {found.producer_id} in epoch {found.producer_epoch}"
+        )
+
+
+def _is_named(ours: TaskTransaction, decision: Decision) -> bool:
+    """Whether a decision means this very transaction, not an earlier one under the same id."""
+    return any(
+        one.transactional_id == ours.transactional_id
+        and one.producer_id == ours.producer_id
+        and one.producer_epoch >= ours.producer_epoch
+        for one in decision.transactions
+    )
+
+
+def loss(transaction: TaskTransaction, found: Described | None, decision: Decision, *, same_run: bool) -> str | None:
+    """Why a decided transaction that is not open any more must be taken for lost; None: it was committed.
+
+    `same_run`: the question comes from the run that decided. It begins the next transaction under an id only after the
+    last one is finished, and cannot begin it over a prepared one (`StillPrepared`).
+    """
+    if same_run and decision.prepared:
+        return None
+    if found is None:
+        # Ids are forgotten long after they came to rest, and nobody but a finisher brings a prepared one to rest.
+        if decision.prepared:
+            return None
+        return "its coordinator has forgotten it, and nothing says that it was finished in time"
+    went_on = (found.producer_id, found.producer_epoch) > (transaction.producer_id, transaction.producer_epoch + 1)
+    if found.state in COMMITTED and not went_on:
+        return None
+    return f"it is {found.state} with producer {found.producer_id} in epoch {found.producer_epoch}"
