@@ -32,7 +32,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 @dataclass(frozen=True)
-class Test:
+class Condition:
     """One condition on a topic's name or a partition's number, both known before anything is read."""
 
     operation: str
@@ -47,8 +47,8 @@ class Test:
 class Bounds:
     """What is left to read. Offsets are half open, times are milliseconds, inclusive."""
 
-    topics: list[Test] = field(default_factory=list)
-    partitions: list[Test] = field(default_factory=list)
+    topics: list[Condition] = field(default_factory=list)
+    partitions: list[Condition] = field(default_factory=list)
     offset_from: int = 0
     offset_until: int | None = None
     time_from_ms: int | None = None
@@ -62,8 +62,8 @@ class Bounds:
         return self.time_from_ms is not None and self.time_to_ms is not None and self.time_from_ms > self.time_to_ms
 
     def reads(self, partition: TopicPartition) -> bool:
-        return all(test.passes(partition.topic) for test in self.topics) and all(
-            test.passes(partition.partition) for test in self.partitions
+        return all(condition.passes(partition.topic) for condition in self.topics) and all(
+            condition.passes(partition.partition) for condition in self.partitions
         )
 
     # -- narrowing -------------------------------------------------------------------------------------------------
@@ -108,10 +108,10 @@ def _take_one(bounds: Bounds, entry: Any) -> bool:
     if operation not in _COMPARE or _compares_with_null(entry.value):
         return False
     if column == "topic":
-        bounds.topics.append(Test(operation, entry.value, negated))
+        bounds.topics.append(Condition(operation, entry.value, negated))
         return True
     if column == "partition":
-        bounds.partitions.append(Test(operation, entry.value, negated))
+        bounds.partitions.append(Condition(operation, entry.value, negated))
         return True
     if negated:
         return False
@@ -144,11 +144,11 @@ def _narrow_offsets(bounds: Bounds, operation: str, value: Any) -> bool:
 def _narrow_times(bounds: Bounds, operation: str, value: Any) -> bool:
     """Records carry milliseconds, Spark compares microseconds: round towards what passes."""
     if operation == "In":
-        if not all(isinstance(entry, datetime) for entry in value):
+        if not all(map(_is_instant, value)):
             return False
         micros = [_microseconds(entry) for entry in value]
         return _narrow_to_set(micros, _at_least_us(bounds), _at_most_us(bounds), bounds)
-    if not isinstance(value, datetime):
+    if not _is_instant(value):
         return False
     moment = _microseconds(value)
     if operation in ("EqualTo", "EqualNullSafe", "GreaterThanOrEqual"):
@@ -184,9 +184,11 @@ def _narrow_to_set(
     return len(set(values)) == 1
 
 
+def _is_instant(value: Any) -> bool:
+    # Without a zone it is Spark's TIMESTAMP_NTZ, which means another instant in every session.
+    return isinstance(value, datetime) and value.tzinfo is not None
+
+
 def _microseconds(moment: datetime) -> int:
-    if moment.tzinfo is None:
-        # PySpark's workers hand over local time without a zone.
-        moment = moment.astimezone()
     elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds

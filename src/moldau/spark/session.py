@@ -107,9 +107,14 @@ def _forget_after_fork() -> None:
 os.register_at_fork(after_in_child=_forget_after_fork)
 
 
+def submit(work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+    """Start a coroutine on the loop thread. Whoever gets the future must ask it for its outcome."""
+    return asyncio.run_coroutine_threadsafe(work, _the_bridge().loop)
+
+
 def call(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the loop thread and wait for it. Interrupting the wait cancels the coroutine."""
-    future = asyncio.run_coroutine_threadsafe(work, _the_bridge().loop)
+    future = submit(work)
     try:
         return future.result()
     except (KeyboardInterrupt, concurrent.futures.CancelledError):
@@ -193,7 +198,8 @@ async def patiently(contact: Contact, work: Callable[[Cluster], Awaitable[T]], *
 def goes_away(failure: Exception) -> bool:
     """True for errors that end by themselves: a broker restarts, a leader moves, an answer is late."""
     if isinstance(failure, BrokerRefused):
-        return failure.code in RETRIABLE and failure.code not in _UNKNOWN
+        absent = failure.code is ErrorCode.BROKER_NOT_AVAILABLE  # the leader's broker is not back yet
+        return absent or (failure.code in RETRIABLE and failure.code not in _UNKNOWN)
     return isinstance(failure, (PeerGone, NoBrokerAnswers, AnswerTimedOut))
 
 

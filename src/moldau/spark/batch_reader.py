@@ -1,0 +1,143 @@
+"""`spark.read.format("moldau")`: from options and filters to the offsets that tasks read."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from moldau.client.cluster import Cluster
+from moldau.model.ids import TopicPartition
+from moldau.spark import log_ends, plan, pushdown
+from moldau.spark.loss import Loss, SourceDataLost, tell
+from moldau.spark.options import OptionsWrong, SourceOptions
+from moldau.spark.positions import Anchor
+from moldau.spark.session import Contact, with_cluster
+from moldau.spark.types import OffsetRange, ReadSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+logger = logging.getLogger("moldau.spark")
+
+
+@dataclass
+class OffsetsPartition(InputPartition):
+    """What one task reads."""
+
+    ranges: tuple[OffsetRange, ...]
+
+
+def read_partition(settings: ReadSettings, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Runs on executors. Spark makes a partition of its own where there is nothing to read."""
+    if isinstance(partition, OffsetsPartition):
+        from moldau.spark.fetch import read_ranges
+
+        yield from read_ranges(settings, partition.ranges)
+
+
+def parallelism() -> int:
+    """How many tasks run at once, as far as the driver can tell: its own cores, which is right for local masters."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # only Linux has it
+        return os.cpu_count() or 1
+
+
+def share(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputPartition]:
+    """One input partition for each task."""
+    tasks = plan.tasks(
+        ranges,
+        parallelism=parallelism(),
+        tasks_min=options.min_partitions,
+        task_records_max=options.max_records_per_partition,
+    )
+    return [OffsetsPartition(tuple(task)) for task in tasks]
+
+
+def report(losses: Sequence[Loss], *, fail: bool) -> None:
+    """Raise, or say the same as a warning and go on."""
+    if losses and fail:
+        raise SourceDataLost(losses)
+    if losses:
+        logger.warning("data loss, going on because failOnDataLoss=false: %s", tell(losses))
+
+
+class MoldauBatchReader(DataSourceReader):
+    """Reads from the starting to the ending limit, both looked up when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self.settings = options.read_settings()
+        self.bounds = pushdown.Bounds()
+
+    def partitions(self) -> list[InputPartition]:
+        if self.bounds.empty:
+            return []
+        contact = Contact.of(self.options.bootstrap, self.options.client)
+        ranges = with_cluster(contact, self._ranges, what="planning the read")
+        return share(self.options, ranges)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_partition(self.settings, partition)
+
+    async def _ranges(self, cluster: Cluster) -> list[OffsetRange]:
+        options = self.options
+        now = await log_ends.take(cluster, options, strict=True)
+        now_ms = int(time.time() * 1000)
+        starts, ends = [
+            await log_ends.resolve(
+                cluster, limit, now, now_ms=now_ms, read_committed=options.read_committed, option=f"{end}Offsets"
+            )
+            for end, limit in (("starting", options.starting), ("ending", options.ending))
+        ]
+        self._check_order(starts, ends)
+        starts, ends = await self._narrowed(cluster, starts, ends)
+        expected = now.offsets(ends)
+        if options.read_committed and any(end > now.latest[p] for p, end in ends.items()):
+            # Held back by an open transaction, or never written? The high watermark tells.
+            now = await log_ends.take(cluster, options, expected=expected)
+        ranges, losses = plan.ranges(now.offsets(starts), expected, now)
+        report(losses, fail=options.fail_on_data_loss)
+        return ranges
+
+    def _check_order(self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:
+        exact = (Anchor.OFFSETS, Anchor.EXACT)
+        if self.options.starting.anchor not in exact:
+            return
+        crossed = [p for p, start in starts.items() if start > ends[p]]
+        if crossed:
+            told = ", ".join(f"{p} (starts at {starts[p]}, ends at {ends[p]})" for p in crossed[:10])
+            raise OptionsWrong([f"the starting offset is after the ending offset in {told}"])
+
+    async def _narrowed(
+        self, cluster: Cluster, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Leave out what the pushed filters exclude."""
+        bounds = self.bounds
+        starts = {p: max(start, bounds.offset_from) for p, start in starts.items() if bounds.reads(p)}
+        ends = {p: end if bounds.offset_until is None else min(end, bounds.offset_until) for p, end in ends.items()}
+        if bounds.time_from_ms is not None:
+            # Everything before the first record that is new enough is too old. The like is not true of the upper
+            # bound: producers set timestamps, so later records may be older.
+            firsts = await log_ends.first_at(
+                cluster, starts, bounds.time_from_ms, read_committed=self.options.read_committed
+            )
+            starts = {p: ends[p] if firsts[p] is None else max(start, firsts[p] or 0) for p, start in starts.items()}
+        return starts, {p: ends[p] for p in starts}
+
+
+class MoldauPushingReader(MoldauBatchReader):
+    """The same, for sessions that push filters down (spark.sql.python.filterPushdown.enabled)."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
+        self.bounds, given_back = pushdown.take(filters)
+        self.settings = replace(
+            self.settings, min_timestamp_ms=self.bounds.time_from_ms, max_timestamp_ms=self.bounds.time_to_ms
+        )
+        yield from given_back

@@ -1,0 +1,60 @@
+"""What was lost, said exactly: which offsets of which partition, why, and what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.model.failures import MoldauError
+from moldau.spark.types import lost_sentence
+
+TOLD_MAX: Final = 10
+
+RETENTION: Final = "removed by retention or a delete before they were read"
+NEW_PARTITION: Final = "removed by retention or a delete before the query first saw the partition"
+CREATED_AGAIN: Final = "the topic was deleted and created again; what was not read of the old one is gone"
+TOPIC_GONE: Final = "the topic does not exist any more"
+PARTITION_GONE: Final = "the partition does not exist any more"
+TRUNCATED: Final = (
+    "the log ends before them (it was cut by an unclean leader change, the topic was created again, or the starting "
+    "offset was never written)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Offsets [start, end) of a partition; no end means everything from `start` on, however much that was."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int | None
+    reason: str
+
+    def sentence(self) -> str:
+        if self.end is not None:
+            return lost_sentence(self.topic, self.partition, self.start, self.end, self.reason)
+        return f"topic '{self.topic}' partition {self.partition} lost all from offset {self.start} on: {self.reason}"
+
+
+class SourceDataLost(MoldauError):
+    """A query would skip records that it has not read."""
+
+    def __init__(self, losses: Sequence[Loss]) -> None:
+        self.losses = tuple(losses)
+        super().__init__(f"{tell(losses)}. {ADVICE}")
+
+
+ADVICE: Final = (
+    "To go on without these records set failOnDataLoss=false; to start over give the query a new checkpoint and "
+    "startingOffsets; to prevent it raise the topic's retention or run the query more often"
+)
+
+
+def tell(losses: Sequence[Loss]) -> str:
+    """All of them in one text, the first few word by word."""
+    sentences = [loss.sentence() for loss in losses[:TOLD_MAX]]
+    if len(losses) > TOLD_MAX:
+        sentences.append(f"and {len(losses) - TOLD_MAX} more partitions")
+    return "; ".join(sentences)

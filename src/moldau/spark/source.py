@@ -1,0 +1,93 @@
+"""The data source `moldau`. Spark finds it by itself through the module `pyspark_moldau`; nothing is to be registered.
+
+spark.read.format("moldau").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "orders").load()
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from types import FrameType
+from typing import Any, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from moldau.spark.options import OptionsWrong, SourceOptions, ignored_in_batch, parse
+from moldau.spark.types import spark_schema
+
+PUSH_DOWN_WORKER: Final = "data_source_pushdown_filters"
+
+logger = logging.getLogger("moldau.spark")
+
+
+class MoldauDataSource(DataSource):
+    """Topics as tables: batch and stream, read and write."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "moldau"
+
+    def schema(self) -> StructType:
+        """Called at load time, so mistakes in the options are told there and not when the query runs."""
+        return spark_schema(parse(self.options).read_settings())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from moldau.spark.batch_reader import MoldauBatchReader, MoldauPushingReader
+
+        options = parse(self.options, streaming=False)
+        _check_schema(schema, options)
+        for name in ignored_in_batch(self.options):
+            logger.warning("option %s has no meaning in a batch query", name)
+        return MoldauPushingReader(options) if _pushes_down() else MoldauBatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from moldau.spark.stream_reader import MoldauStreamReader
+
+        options = parse(self.options, streaming=True)
+        _check_schema(schema, options)
+        return MoldauStreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from moldau.spark.sink import MoldauBatchWriter
+
+        return MoldauBatchWriter(dict(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from moldau.spark.sink import MoldauStreamWriter
+
+        return MoldauStreamWriter(dict(self.options), schema, overwrite)
+
+
+def _pushes_down() -> bool:
+    """Whether PySpark's worker for filter push-down is asking.
+
+    PySpark fails every batch read of a reader that could take filters while push-down is switched off, as it is by
+    default, and does not tell the reader which it is.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if PUSH_DOWN_WORKER in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _check_schema(given: StructType, options: SourceOptions) -> None:
+    """A schema set by hand is fine only if it is the source's own."""
+    own = spark_schema(options.read_settings())
+    if _shape(given) != _shape(own):
+        raise OptionsWrong([
+            f"the schema of format moldau is given by its options; it is {own.simpleString()}, "
+            f"not {given.simpleString()}. Leave schema() out; choose with columns, value.format and value.schema"
+        ])  # fmt: skip
+
+
+def _shape(schema: StructType) -> list[tuple[Any, ...]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
