@@ -116,13 +116,14 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A snapshot, and meanwhile tell the group how far the query is."""
         if self._seen is None:
             strict = self.options.fail_on_data_loss
-            self._seen = await log_ends.take(cluster, self.options, expected=begin, strict=strict)
-            await self._commit(cluster, begin, self._seen)
+            now = await log_ends.take(cluster, self.options, expected=begin, strict=strict)
+            await self._commit(cluster, begin, now)
         else:
-            self._seen, _ = await asyncio.gather(
+            now, _ = await asyncio.gather(
                 log_ends.take(cluster, self.options, expected=begin), self._commit(cluster, begin, self._seen)
             )
-        return self._seen
+        self._seen = now
+        return now
 
     def _waits(self, records: int) -> bool:
         """minOffsetsPerTrigger and maxTriggerDelay: better a larger batch later, but not too late."""
