@@ -178,6 +178,8 @@ class ColumnEncoder:
         values = columns.values
         has_topics = len(columns.topics) > 0
         has_timestamps = len(columns.timestamps) > 0
+        if len(self._topics) == 0:
+            raise RowRefused(self.rows, "its topic is null")
         topic = self._topics[0]
         while row < columns.count:
             if has_topics:

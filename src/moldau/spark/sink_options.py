@@ -1,0 +1,369 @@
+"""The options and the columns of `df.write.format("moldau")` and `df.writeStream.format("moldau")`. Pure.
+
+Columns and options are those of Spark's own Kafka sink, plus a few more. Every mistake is found before anything is
+written, and told with what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from moldau.client.cluster import parse_bootstrap
+from moldau.config.mistakes import nearest
+from moldau.model.ids import topic_name_problem
+from moldau.records.compression import CODEC_NAMES
+from moldau.spark.options import OptionsWrong, parse_boolean, parse_positive, parse_word
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+T = TypeVar("T")
+
+EXACTLY_ONCE: Final = "exactly-once"
+AT_LEAST_ONCE: Final = "at-least-once"
+GUARANTEES: Final = (EXACTLY_ONCE, AT_LEAST_ONCE)
+
+OWN: Final = (
+    "topic",
+    "bootstrap",
+    "deliveryGuarantee",
+    "sinkId",
+    "txnAppId",
+    "txnVersion",
+    "key.column",
+    "value.format",
+    "ignoreNullFields",
+)
+SPARKS: Final = ("checkpointLocation", "queryName", "includeHeaders")
+"""What Spark itself puts among the options, or what its Kafka sink lets pass."""
+
+HONOURED: Final = (
+    "bootstrap.servers", "client.id", "compression.type", "compression.gzip.level", "compression.lz4.level",
+    "compression.zstd.level", "batch.size", "buffer.memory", "transaction.timeout.ms", "request.timeout.ms",
+    "default.api.timeout.ms", "delivery.timeout.ms", "acks", "enable.idempotence", "security.protocol",
+)  # fmt: skip
+WITHOUT_EFFECT: Final = (
+    "linger.ms", "retries", "max.in.flight.requests.per.connection", "max.block.ms", "max.request.size",
+    "retry.backoff.ms", "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
+    "metadata.max.age.ms", "metadata.max.idle.ms", "connections.max.idle.ms", "send.buffer.bytes",
+    "receive.buffer.bytes", "client.dns.lookup", "metrics.recording.level", "metrics.sample.window.ms",
+    "metrics.num.samples", "enable.metrics.push", "client.rack", "group.id", "isolation.level", "fetch.max.bytes",
+    "max.partition.fetch.bytes", "fetch.max.wait.ms", "fetch.min.bytes", "max.poll.records",
+    "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
+)  # fmt: skip
+"""Settings of Kafka's clients that steer workings which are different here: existing code may keep them."""
+
+REFUSED: Final = {
+    "transactional.id": "the sink makes its own, one for each task; name the sink with the option sinkId",
+    "key.serializer": "cast the column to string or binary instead",
+    "value.serializer": "cast the column to string or binary, or set value.format=json",
+    "partitioner.class": "give the partition in a column `partition` instead",
+    "interceptor.classes": "there is nothing to intercept; transform the DataFrame instead",
+}
+
+FACTS: Final = ("key", "topic", "partition", "headers", "timestamp")
+"""Columns that say something about a record rather than being its value."""
+
+BATCH_BYTES: Final = 512 * 1024
+BUFFER_BYTES: Final = 64 * 1024 * 1024
+BATCH_BYTES_MAX: Final = 64 * 1024 * 1024
+
+_HEADER_PARTS: Final = (
+    [("key", "string"), ("value", "binary")],
+    [("key", "string"), ("value", "string")],
+)
+_TEXT: Final = frozenset({"string", "binary", "varchar", "char"})
+_WHOLE: Final = frozenset({"byte", "tinyint", "short", "smallint", "integer", "int", "long", "bigint"})
+_INT: Final = frozenset({"byte", "tinyint", "short", "smallint", "integer", "int"})
+_TIME: Final = frozenset({"timestamp", "long", "bigint"})
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """A write as the user described it. Picklable."""
+
+    bootstrap: str
+    client: Mapping[str, str] = field(default_factory=dict)
+    """kafka.* without the prefix."""
+    topic: str | None = None
+    codec: int = 0
+    level: int | None = None
+    batch_bytes: int = BATCH_BYTES
+    buffer_bytes: int = BUFFER_BYTES
+    transaction_timeout_ms: int | None = None
+    exactly_once: bool = True
+    sink_id: str | None = None
+    txn_version: int | None = None
+    """With it a batch write is decided like the micro-batch of that number."""
+    key_column: str | None = None
+    json: bool = False
+    ignore_null_fields: bool = True
+
+
+@dataclass(frozen=True)
+class RecordPlan:
+    """Which column is what; None means there is none. Exactly one of `value` and `fields` is set."""
+
+    value: str | None = None
+    fields: tuple[str, ...] = ()
+    """The columns that become the JSON object of the value."""
+    key: str | None = None
+    topic: str | None = None
+    partition: str | None = None
+    headers: str | None = None
+    timestamp: str | None = None
+
+
+def parse(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """`OptionsWrong` tells every mistake."""
+    return _Parser(options, streaming).parse()
+
+
+def plan_columns(options: SinkOptions, schema: StructType) -> RecordPlan:
+    """Match the columns with what a record needs. `OptionsWrong` tells every mistake."""
+    return _Columns(options, schema).plan()
+
+
+class _Parser:
+    def __init__(self, options: Mapping[str, str], streaming: bool) -> None:
+        self.options = {name.lower(): value for name, value in options.items()}
+        self.streaming = streaming
+        self.mistakes: list[str] = []
+
+    def parse(self) -> SinkOptions:
+        self._check_names()
+        client = {name[len("kafka.") :]: value for name, value in self.options.items() if name.startswith("kafka.")}
+        exactly_once = self._take("deliveryGuarantee", lambda text: parse_word(text, GUARANTEES)) != AT_LEAST_ONCE
+        self._check_client(client)
+        codec = self._take("kafka.compression.type", lambda text: parse_word(text, CODEC_NAMES)) or CODEC_NAMES[0]
+        sink_id, txn_version = self._identity(exactly_once)
+        found = SinkOptions(
+            bootstrap=self._bootstrap(client),
+            client=client,
+            topic=self._topic(),
+            codec=CODEC_NAMES.index(codec),
+            level=self._take(f"kafka.compression.{codec}.level", int),
+            batch_bytes=self._take("kafka.batch.size", parse_batch_bytes) or BATCH_BYTES,
+            buffer_bytes=self._take("kafka.buffer.memory", parse_positive) or BUFFER_BYTES,
+            transaction_timeout_ms=self._take("kafka.transaction.timeout.ms", parse_positive),
+            exactly_once=exactly_once,
+            sink_id=sink_id,
+            txn_version=txn_version,
+            key_column=self.options.get("key.column"),
+            json=self._take("value.format", lambda text: parse_word(text, ("json", "binary", "string"))) == "json",
+            ignore_null_fields=self._boolean("ignoreNullFields", True),
+        )
+        if self.mistakes:
+            raise OptionsWrong(self.mistakes)
+        return found
+
+    def _take(self, name: str, read: Callable[[str], T]) -> T | None:
+        text = self.options.get(name.lower())
+        if text is None:
+            return None
+        try:
+            return read(text)
+        except ValueError as mistake:
+            self.mistakes.append(f"option {name}: {mistake}")
+            return None
+
+    def _boolean(self, name: str, default: bool) -> bool:
+        value = self._take(name, parse_boolean)
+        return default if value is None else value
+
+    def _bootstrap(self, client: Mapping[str, str]) -> str:
+        given = client.get("bootstrap.servers") or self.options.get("bootstrap")
+        if not given:
+            self.mistakes.append("option kafka.bootstrap.servers is missing: say where a broker is, as HOST:PORT")
+            return ""
+        try:
+            parse_bootstrap(given)
+        except ValueError as mistake:
+            self.mistakes.append(f"option kafka.bootstrap.servers: {mistake}")
+        return given
+
+    def _topic(self) -> str | None:
+        topic = self.options.get("topic")
+        problem = None if topic is None else topic_name_problem(topic)
+        if problem is not None:
+            self.mistakes.append(f"option topic: '{topic}' is not a topic name: {problem}")
+        return topic
+
+    def _identity(self, exactly_once: bool) -> tuple[str | None, int | None]:
+        """Who writes, as far as the user says it."""
+        app, version = self.options.get("txnappid"), self._take("txnVersion", parse_version)
+        sink = self.options.get("sinkid")
+        if self.streaming:
+            for name in ("txnAppId", "txnVersion"):
+                if name.lower() in self.options:
+                    self.mistakes.append(f"option {name} is for batch writes: a streaming query numbers its batches")
+        elif ("txnappid" in self.options) != ("txnversion" in self.options):
+            self.mistakes.append("options txnAppId and txnVersion belong together: who writes, and which write it is")
+        elif sink is not None and app is None:
+            self.mistakes.append("option sinkId is for streaming queries; a batch write takes txnAppId and txnVersion")
+        if app is not None and not exactly_once:
+            self.mistakes.append("txnAppId needs transactions: leave out deliveryGuarantee=at-least-once")
+        for name, word in (("sinkId", sink), ("txnAppId", app)):
+            problem = None if word is None else identity_problem(word)
+            if problem is not None:
+                self.mistakes.append(f"option {name}: '{word}' {problem}")
+        return (sink if self.streaming else app), version
+
+    def _check_client(self, client: Mapping[str, str]) -> None:
+        for name, instead in REFUSED.items():
+            if name in client:
+                self.mistakes.append(f"option kafka.{name} has no place here: {instead}")
+        protocol = client.get("security.protocol", "PLAINTEXT")
+        if protocol.upper() != "PLAINTEXT":
+            self.mistakes.append(f"option kafka.security.protocol: {protocol} is not supported yet, only PLAINTEXT is")
+        if client.get("acks", "all") not in ("all", "-1"):
+            self.mistakes.append("option kafka.acks: only all is offered; fewer may lose what was reported as written")
+        if client.get("enable.idempotence", "true").lower() != "true":
+            self.mistakes.append("option kafka.enable.idempotence: writing is always idempotent; leave it out")
+        for name in ("request.timeout.ms", "default.api.timeout.ms", "delivery.timeout.ms"):
+            self._take(f"kafka.{name}", parse_positive)
+
+    def _check_names(self) -> None:
+        clients = [f"kafka.{name}" for name in (*HONOURED, *WITHOUT_EFFECT, *REFUSED)]
+        known = {name.lower(): name for name in (*OWN, *SPARKS, *clients)}
+        for name in self.options:
+            if name in known or name.startswith(("kafka.ssl.", "kafka.sasl.")):
+                continue
+            near = nearest(name, known, cutoff=0.7)
+            if f"kafka.{name}" in known:
+                hint = f"client settings carry a prefix: kafka.{name}"
+            elif name == "path":
+                hint = "save() and start() take no path; name the topic with the option topic"
+            elif near is not None:
+                hint = f"did you mean {known[near]}?"
+            else:
+                hint = "client settings start with kafka.; docs/spark.md lists the rest"
+            self.mistakes.append(f"unknown option '{name}': {hint}")
+
+
+class _Columns:
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self.options = options
+        self.types: dict[str, DataType] = {one.name: one.dataType for one in schema.fields}
+        self.mistakes: list[str] = []
+
+    def plan(self) -> RecordPlan:
+        value, fields = self._value()
+        found = RecordPlan(
+            value=value,
+            fields=fields,
+            key=self._key(),
+            topic=self._topic(),
+            partition=self._optional("partition", _INT, "int"),
+            headers=self._headers(),
+            timestamp=self._optional("timestamp", _TIME, "timestamp, or long (milliseconds since 1970)"),
+        )
+        if self.mistakes:
+            raise OptionsWrong(self.mistakes)
+        return found
+
+    def _value(self) -> tuple[str | None, tuple[str, ...]]:
+        if self.options.json:
+            return self._json_value()
+        if "value" not in self.types:
+            self.mistakes.append(self._missing("value"))
+        elif type_name(self.types["value"]) not in _TEXT:
+            written = self.types["value"].simpleString()
+            self.mistakes.append(
+                f"column value is {written}, and must be string or binary: cast it, or set value.format=json"
+            )
+        return "value", ()
+
+    def _json_value(self) -> tuple[str | None, tuple[str, ...]]:
+        """A struct named `value` alone is the object itself; else all columns that are not facts are its fields."""
+        rest = tuple(name for name in self.types if name not in FACTS)
+        if not rest:
+            facts = ", ".join(FACTS)
+            self.mistakes.append(f"value.format=json needs columns to write other than {facts}; there are none")
+        if rest == ("value",) and type_name(self.types["value"]) == "struct":
+            return "value", ()
+        return None, rest
+
+    def _key(self) -> str | None:
+        chosen = self.options.key_column
+        if chosen is None:
+            return self._optional("key", _TEXT, "string or binary")
+        if chosen not in self.types:
+            near = nearest(chosen, {name.lower() for name in self.types})
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(self.types)}"
+            self.mistakes.append(f"option key.column: there is no column '{chosen}': {hint}")
+        elif type_name(self.types[chosen]) not in _TEXT | _WHOLE:
+            written = self.types[chosen].simpleString()
+            self.mistakes.append(
+                f"option key.column: '{chosen}' is {written}; a key is a string, binary or whole number"
+            )
+        return chosen
+
+    def _topic(self) -> str | None:
+        if self.options.topic is not None:
+            return None
+        if "topic" not in self.types:
+            self.mistakes.append("nothing says which topic to write to: set the option topic or give a column topic")
+            return None
+        return self._optional("topic", frozenset({"string", "varchar", "char"}), "string")
+
+    def _headers(self) -> str | None:
+        if "headers" not in self.types:
+            return None
+        kind: Any = self.types["headers"]
+        entry = getattr(kind, "elementType", None)
+        parts = [(one.name, type_name(one.dataType)) for one in getattr(entry, "fields", [])]
+        if (
+            len(parts) != 2
+            or parts[0] != ("key", "string")
+            or parts[1] not in (("value", "binary"), ("value", "string"))
+        ):
+            self.mistakes.append(
+                f"column headers is {kind.simpleString()}, and must be array<struct<key: string, value: binary>>"
+            )
+        return "headers"
+
+    def _optional(self, name: str, kinds: frozenset[str], expected: str) -> str | None:
+        if name not in self.types:
+            return None
+        if type_name(self.types[name]) not in kinds:
+            self.mistakes.append(f"column {name} is {self.types[name].simpleString()}, and must be {expected}")
+        return name
+
+    def _missing(self, name: str) -> str:
+        near = nearest(name, {column.lower() for column in self.types}, cutoff=0.6)
+        if near is not None:
+            hint = f"did you mean the column {near}? Rename it to {name}"
+        else:
+            hint = "rename one, or set value.format=json to write all columns as a JSON object"
+        return f"there is no column {name} (the columns are {', '.join(self.types)}): {hint}"
+
+
+def type_name(kind: DataType) -> str:
+    """`string` also for strings with a collation or a length."""
+    name: str = kind.typeName()
+    return name.partition("(")[0].partition(" ")[0]
+
+
+def parse_batch_bytes(text: str) -> int:
+    size = parse_positive(text)
+    if size > BATCH_BYTES_MAX:
+        raise ValueError(f"{size} bytes are more than {BATCH_BYTES_MAX}, the most a batch may have")
+    return size
+
+
+def parse_version(text: str) -> int:
+    if not text.strip().isdigit():
+        raise ValueError(f"'{text}' is not a whole number of at least 0")
+    return int(text)
+
+
+def identity_problem(word: str) -> str | None:
+    """Identities become part of transactional ids, whose parts are separated by colons."""
+    if not word or len(word) > 200:
+        return "must have 1 to 200 characters"
+    if ":" in word or not word.isprintable():
+        return "must not contain colons or control characters"
+    return None
