@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from moldau.examples import command
-from moldau.examples.clicks.expected import CHECKOUT, CLICKS, SESSIONS, expected
+from moldau.examples.clicks.expected import CARTS, CHECKOUT, CLICKS, SESSIONS, expected
 from moldau.examples.events import START_MS, Arrivals, Event, Example, Topic, Zipf, iso, network_delay_ms, to_json
 
 PAGES: Final = ("/", "/search", "/coffee", "/tea", "/mugs", "/cart", "/help", "/about")
@@ -50,7 +50,9 @@ def _click(chance: random.Random, user: str, page: str, at_ms: int) -> Event:
     return Event(CLICKS, user.encode(), to_json({"user": user, "page": page, "at": iso(at_ms)}), arrival_ms)
 
 
-EXAMPLE: Final = Example("clicks", (Topic(CLICKS), Topic(SESSIONS)), events, expected, flush_every_ms=120_000)
+EXAMPLE: Final = Example(
+    "clicks", (Topic(CLICKS), Topic(SESSIONS), Topic(CARTS)), events, expected, flush_every_ms=120_000
+)
 
 if __name__ == "__main__":
     command.run(EXAMPLE)
