@@ -1,0 +1,307 @@
+"""Options of the Spark source: every one of them, its precedence, and how mistakes are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.model.ids import TopicPartition
+from moldau.spark.options import (
+    MAX_TRIGGER_DELAY_MS,
+    OptionsWrong,
+    SourceOptions,
+    Subscription,
+    group_name,
+    ignored_in_batch,
+    parse,
+    parse_delay_ms,
+)
+from moldau.spark.positions import Anchor
+from moldau.spark.types import Format
+
+WHERE = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def options(streaming: bool | None = None, /, **given: str) -> SourceOptions:
+    chosen = {} if {"subscribePattern", "assign"} & given.keys() else {"subscribe": "orders"}
+    return parse({**WHERE, **chosen, **given}, streaming=streaming)
+
+
+def mistakes(streaming: bool | None = None, /, **given: str) -> str:
+    with pytest.raises(OptionsWrong) as wrong:
+        options(streaming, **given)
+    return str(wrong.value)
+
+
+# -- where and what ----------------------------------------------------------------------------------------------------
+
+
+def test_the_fewest_options() -> None:
+    found = options()
+    assert found.bootstrap == "localhost:9092"
+    assert found.subscription == Subscription(topics=("orders",))
+    assert found.read_committed
+    assert found.fail_on_data_loss
+    assert found.group == "spark-orders"
+
+
+def test_bootstrap_is_a_short_name_for_the_servers() -> None:
+    assert parse({"bootstrap": "a:1,b:2", "subscribe": "t"}).bootstrap == "a:1,b:2"
+
+
+def test_the_servers_are_needed_and_checked() -> None:
+    with pytest.raises(OptionsWrong, match=r"kafka\.bootstrap\.servers is missing"):
+        parse({"subscribe": "t"})
+    with pytest.raises(OptionsWrong, match="'a:port' is not HOST:PORT"):
+        parse({"subscribe": "t", "kafka.bootstrap.servers": "a:port"})
+
+
+def test_no_options_at_all_names_the_usual_reason() -> None:
+    with pytest.raises(OptionsWrong, match="CREATE TEMPORARY VIEW"):
+        parse({})
+
+
+def test_topics_are_split_and_taken_once() -> None:
+    assert options(subscribe=" a, b ,a,").subscription.topics == ("a", "b")
+
+
+@pytest.mark.parametrize("text", ["", " , "])
+def test_an_empty_subscription_is_a_mistake(text: str) -> None:
+    assert "names no topic" in mistakes(subscribe=text)
+
+
+def test_a_topic_name_is_checked() -> None:
+    assert "'no such' is not a topic name" in mistakes(subscribe="fine,no such")
+
+
+def test_a_pattern_matches_whole_names_and_leaves_internal_topics_alone() -> None:
+    subscription = options(subscribePattern="orders-.*").subscription
+    assert subscription.matches("orders-eu")
+    assert not subscription.matches("old-orders-eu")
+    assert not subscription.matches("orders-eu", internal=True)
+    everything = options(subscribePattern=".*").subscription
+    assert everything.matches("orders")
+    assert not everything.matches("__moldau_decisions")
+    assert options(subscribePattern="__mol.*").subscription.matches("__moldau_decisions")
+
+
+def test_a_pattern_must_be_one() -> None:
+    assert "not a regular expression" in mistakes(subscribePattern="orders-(")
+    assert "empty" in mistakes(subscribePattern=" ")
+
+
+def test_partitions_are_assigned() -> None:
+    subscription = options(assign='{"b":[1,0],"a":[2]}').subscription
+    assert subscription.assigned == (TopicPartition("a", 2), TopicPartition("b", 0), TopicPartition("b", 1))
+
+
+@pytest.mark.parametrize("text", ["orders", "[1]", '{"orders":0}', '{"orders":["0"]}', '{"orders":[-1]}', "{}"])
+def test_an_assignment_must_look_like_one(text: str) -> None:
+    assert "option assign" in mistakes(assign=text)
+
+
+def test_exactly_one_way_to_choose_topics() -> None:
+    with pytest.raises(OptionsWrong, match="nothing says which topics"):
+        parse(WHERE)
+    with pytest.raises(OptionsWrong, match="subscribe and assign exclude each other"):
+        parse({**WHERE, "subscribe": "t", "assign": '{"t":[0]}'})
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_names_are_case_insensitive() -> None:
+    assert options(STARTINGOFFSETS="latest").starting.anchor is Anchor.LATEST
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("startingOffset", "startingOffsets"),
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
+        ("failOnDataloss2", "failOnDataLoss"),
+        ("value.formt", "value.format"),
+        ("include_headers", "includeHeaders"),
+    ],
+)
+def test_an_unknown_option_is_told_with_the_likely_one(name: str, meant: str) -> None:
+    assert f"did you mean {meant}?" in mistakes(**{name: "1"})
+
+
+def test_a_client_setting_without_its_prefix() -> None:
+    assert "kafka.group.id" in mistakes(**{"group.id": "g"})
+
+
+def test_a_path_is_not_a_topic() -> None:
+    assert "subscribe" in mistakes(path="/data")
+
+
+def test_unknown_client_settings_and_those_of_sparks_consumer_are_accepted() -> None:
+    found = options(**{"kafka.receive.buffer.bytes": "1", "kafkaConsumer.pollTimeoutMs": "1"})
+    assert options(**{"fetchOffset.numRetries": "3", "fetchOffset.retryIntervalMs": "1"})
+    assert found.client["receive.buffer.bytes"] == "1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["auto.offset.reset", "key.deserializer", "value.deserializer", "enable.auto.commit", "interceptor.classes"],
+)
+def test_client_settings_that_would_do_harm_are_refused_with_the_alternative(name: str) -> None:
+    assert f"kafka.{name} has no place here: " in mistakes(**{f"kafka.{name}": "x"})
+
+
+def test_security_is_not_there_yet() -> None:
+    assert "SASL_SSL is not supported yet" in mistakes(**{"kafka.security.protocol": "SASL_SSL"})
+    assert options(**{"kafka.security.protocol": "plaintext"})
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    text = mistakes(minPartitions="0", includeHeaders="yes", nonsense="1")
+    assert text.startswith("3 mistakes in the options:")
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def test_isolation() -> None:
+    assert not options(**{"kafka.isolation.level": "read_uncommitted"}).read_committed
+    assert "did you mean read_committed?" in mistakes(**{"kafka.isolation.level": "read_comitted"})
+
+
+def test_numbers_and_truths() -> None:
+    found = options(
+        True, maxOffsetsPerTrigger="100", minOffsetsPerTrigger="10", maxTriggerDelay="5m", minPartitions="4",
+        maxRecordsPerPartition="7", includeHeaders="TRUE", failOnDataLoss="false",
+    )  # fmt: skip
+    assert (found.max_offsets_per_trigger, found.min_offsets_per_trigger) == (100, 10)
+    assert found.max_trigger_delay_ms == 300_000
+    assert (found.min_partitions, found.max_records_per_partition) == (4, 7)
+    assert found.include_headers
+    assert not found.fail_on_data_loss
+    assert options(True).max_trigger_delay_ms == MAX_TRIGGER_DELAY_MS == 900_000
+
+
+@pytest.mark.parametrize(
+    "name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition"]
+)
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
+def test_counts_are_at_least_one(name: str, text: str) -> None:
+    assert f"option {name}: '{text}' is not a whole number of at least 1" in mistakes(**{name: text})
+
+
+def test_the_smallest_batch_cannot_be_larger_than_the_largest() -> None:
+    assert "is larger than" in mistakes(minOffsetsPerTrigger="10", maxOffsetsPerTrigger="9")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [("15m", 900_000), ("15min", 900_000), ("250", 250), ("90s", 90_000), ("1h30m", 5_400_000), ("2 h", 7_200_000)],
+)
+def test_delays(text: str, expected_ms: int) -> None:
+    assert parse_delay_ms(text) == expected_ms
+
+
+def test_a_delay_must_be_one() -> None:
+    assert "option maxTriggerDelay" in mistakes(maxTriggerDelay="soon")
+    assert "option maxTriggerDelay" in mistakes(maxTriggerDelay="3 weeks")
+
+
+def test_formats() -> None:
+    found = options(
+        **{"value.format": "JSON", "value.schema": "a INT", "value.mode": "permissive", "key.format": "string"}
+    )
+    assert found.value == Format("json", "a INT", "PERMISSIVE")
+    assert found.key == Format("string")
+    assert "'xml' is not one of binary, string, json, avro" in mistakes(**{"value.format": "xml"})
+    assert "did you mean DROPMALFORMED?" in mistakes(**{"value.mode": "DROPMALFORM"})
+    assert "needs a schema" in mistakes(**{"value.format": "json"})
+
+
+def test_columns() -> None:
+    assert options(columns="offset, key").columns == ("offset", "key")
+    assert "no column 'valu'" in mistakes(columns="valu")
+    assert "no column 'headers'" in mistakes(columns="headers")
+    assert options(columns="headers", includeHeaders="true").columns == ("headers",)
+    assert "twice" in mistakes(columns="key,key")
+    assert "names nothing" in mistakes(columns=",")
+
+
+def test_groups() -> None:
+    assert options(groupIdPrefix="team").group == "team-orders"
+    assert options(**{"kafka.group.id": "mine", "groupIdPrefix": "team"}).group == "mine"
+    assert options(commitOffsets="false", **{"kafka.group.id": "mine"}).group == ""
+    assert options(assign='{"b":[1,0],"a":[2]}').group == "spark-a,b"
+    long = group_name("spark", Subscription(topics=tuple(f"topic-{number}" for number in range(100))))
+    other = group_name("spark", Subscription(topics=tuple(f"topic-{number}" for number in range(101))))
+    assert len(long) == 200
+    assert long != other
+
+
+# -- batch and stream --------------------------------------------------------------------------------------------------
+
+
+def test_defaults_of_the_ends() -> None:
+    assert options(True).starting.anchor is Anchor.LATEST
+    assert options(False).starting.anchor is Anchor.EARLIEST
+    assert options(False).ending.anchor is Anchor.LATEST
+
+
+def test_a_timestamp_for_all_beats_timestamps_beat_offsets() -> None:
+    by_time = '{"orders":{"0":5}}'
+    every = {"startingTimestamp": "7", "startingOffsetsByTimestamp": by_time, "startingOffsets": "latest"}
+    assert options(**every).starting.timestamp_ms == 7
+    del every["startingTimestamp"]
+    assert options(**every).starting.anchor is Anchor.TIMES
+    del every["startingOffsetsByTimestamp"]
+    assert options(**every).starting.anchor is Anchor.LATEST
+    assert options(False, endingTimestamp="9", endingOffsets="latest").ending.timestamp_ms == 9
+
+
+def test_what_happens_when_no_record_is_that_new() -> None:
+    assert not options(startingTimestamp="7").starting.latest_if_none
+    latest = {"startingOffsetsByTimestampStrategy": "latest"}
+    assert options(startingTimestamp="7", **latest).starting.latest_if_none
+    assert options(startingOffsetsByTimestamp='{"orders":{"0":5}}', **latest).starting.latest_if_none
+    assert options(False, endingTimestamp="7").ending.latest_if_none
+    assert options(startingOffsets="-10m").starting.latest_if_none
+    assert "not one of error, latest" in mistakes(startingOffsetsByTimestampStrategy="skip")
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+def test_a_stream_has_no_end(name: str) -> None:
+    value = {"endingOffsets": "latest", "endingTimestamp": "7", "endingOffsetsByTimestamp": '{"orders":{"0":5}}'}[name]
+    assert f"option {name} has no place in a streaming query" in mistakes(True, **{name: value})
+    assert options(None, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"startingOffsets": "latest"}, "can't be latest in a batch"),
+        ({"endingOffsets": "earliest"}, "can't be earliest in a batch"),
+        ({"startingOffsets": '{"orders":{"0":-1}}'}, "orders-0 can't be latest"),
+        ({"endingOffsets": '{"orders":{"0":-2}}'}, "orders-0 can't be earliest"),
+        (
+            {"startingOffsets": '{"orders":{"0":9}}', "endingOffsets": '{"orders":{"0":8}}'},
+            "offset of orders-0 (9) is after its ending offset (8)",
+        ),
+        (
+            {"startingOffsets": '{"orders":{"0":1}}', "endingOffsets": '{"orders":{"1":8}}'},
+            "must name the same partitions; orders-0",
+        ),
+        (
+            {"startingOffsetsByTimestamp": '{"orders":{"0":9}}', "endingOffsetsByTimestamp": '{"orders":{"0":8}}'},
+            "timestamp of orders-0 (9) is after",
+        ),
+    ],
+)
+def test_batches_that_could_give_nothing(given: dict[str, str], said: str) -> None:
+    assert said in mistakes(False, **given)
+
+
+def test_the_last_records_of_a_batch_are_fine() -> None:
+    assert options(False, startingOffsets="-5").starting.shift == -5
+
+
+def test_stream_options_in_a_batch_are_only_worth_a_warning() -> None:
+    assert ignored_in_batch({"maxoffsetspertrigger": "1", "subscribe": "t"}) == ["maxOffsetsPerTrigger"]
+    assert options(False, maxOffsetsPerTrigger="1", minOffsetsPerTrigger="1", maxTriggerDelay="1s")
