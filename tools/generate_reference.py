@@ -117,6 +117,8 @@ def _non_obvious() -> list[str]:
         "- A listener that would need TLS or SASL stops the start rather than being served in the clear.",
         "- `KAFKA_PORT=tcp://...` and its kind, which Kubernetes adds beside a service `kafka`, are not settings.",
         "- Without `advertised.listeners` each client is told the address it dialled.",
+        "- `transaction.two.phase.commit.enable` is on here and off in Kafka: the Spark sink builds on it, and nothing",
+        "  changes for producers that do not ask for it.",
     ]
 
 
@@ -166,6 +168,8 @@ def _api_rows() -> Iterator[list[str]]:
             yield [spec.name, str(int(key)), "-", kafka, "not yet"]
             continue
         note = "" if api.max_version == spec.max_version else "newer versions are unstable in Kafka"
+        if api.unstable_with is not None:
+            note = f"{spec.max_version} is unstable in Kafka; here it is advertised with `{api.unstable_with}`"
         yield [spec.name, str(int(key)), _versions(api.min_version, api.max_version), kafka, note]
 
 

@@ -18,7 +18,7 @@ top-level `error_code` (and `error_message`) is used, and an API with neither ge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +33,8 @@ class Api:
     module: str
     before_authentication: bool = False
     """May be asked on a connection that has not yet proved who it is."""
+    unstable_with: str | None = None
+    """The setting with which the version that Kafka calls unstable is advertised; without one it is not served."""
 
     @property
     def name(self) -> str:
@@ -44,13 +46,14 @@ class Api:
 
     @property
     def max_version(self) -> int:
-        """Without versions Kafka itself calls unstable (InitProducerId 6, two-phase commit)."""
-        return API_SPECS[self.key].advertised_max_version
+        spec = API_SPECS[self.key]
+        return spec.advertised_max_version if self.unstable_with is None else spec.max_version
 
-    @property
-    def advertised(self) -> tuple[int, int]:
+    def advertised(self, is_on: Callable[[str], bool]) -> tuple[int, int]:
         """What ApiVersions says. Produce is advertised from 0 and accepted from 3 (KAFKA-18659)."""
-        return API_SPECS[self.key].advertised_min_version, self.max_version
+        spec = API_SPECS[self.key]
+        unstable = self.unstable_with is not None and is_on(self.unstable_with)
+        return spec.advertised_min_version, spec.max_version if unstable else spec.advertised_max_version
 
     def accepts(self, version: int) -> bool:
         return self.min_version <= version <= self.max_version
@@ -74,7 +77,7 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.CREATE_TOPICS, "create_topics"),
     Api(ApiKey.DELETE_TOPICS, "delete_topics"),
     Api(ApiKey.DELETE_RECORDS, "delete_records"),
-    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id"),
+    Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", unstable_with="transaction.two.phase.commit.enable"),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch"),
     Api(ApiKey.ADD_PARTITIONS_TO_TXN, "add_partitions_to_txn"),
     Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn"),

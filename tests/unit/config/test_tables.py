@@ -19,6 +19,7 @@ OWN_DEFAULTS = {
     "node.id": "1",  # Kafka demands these three; moldau starts without a file
     "process.roles": "broker,controller",
     "controller.listener.names": "",
+    "transaction.two.phase.commit.enable": "true",  # the Spark sink builds on it (decision 6)
 }
 READ_AT_START_ONLY = {"listeners", "listener.security.protocol.map"}
 TABLES = {

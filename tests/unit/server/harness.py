@@ -9,6 +9,7 @@ from typing import Any
 
 from moldau.broker.partition import Partition
 from moldau.broker.partitions import PartitionTable
+from moldau.config.settings import Settings
 from moldau.core.log.settings import LogSettings
 from moldau.records.builder import BatchBuilder
 from moldau.runtime.disk import RealDisk
@@ -151,7 +152,7 @@ class Stage:
         self.services = Services(
             clock=self.clock,
             entropy=SystemEntropy(),
-            settings=None,
+            settings=Settings(),
             node_id=1,
             cluster_id="stage",
             partitions=self.partitions,

@@ -217,7 +217,7 @@ class TestApiVersions:
         rows = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
         assert rows[0] == (0, 13), "Produce is advertised from 0"
         assert rows[1] == (4, 18)
-        assert rows[22] == (0, 5), "the unstable version is not advertised"
+        assert rows[22] == (0, 6), "two-phase commit is on"
 
     def test_an_unknown_version_is_answered_in_version_zero(self, stage: Stage) -> None:
         client = stage.connect()

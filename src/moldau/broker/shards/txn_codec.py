@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from moldau.core.transaction.records import Transaction, TransactionStored
+from moldau.core.transaction.records import NO_EPOCH, Transaction, TransactionStored
 from moldau.core.transaction.states import TxnState
 from moldau.model.failures import WireError
-from moldau.model.ids import TopicPartition
+from moldau.model.ids import NO_PRODUCER_ID, TopicPartition
 from moldau.wire.messages.transaction_log_record import (
     PartitionsSchema,
     TransactionLogKey,
@@ -62,11 +62,17 @@ def _value(transaction: Transaction) -> TransactionLogValue:
     for topic, partition in sorted(transaction.partitions):
         by_topic.setdefault(topic, []).append(partition)
     partitions = [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in by_topic.items()]
+    producer_id, producer_epoch = transaction.written_by
+    next_producer_id, next_epoch = transaction.next_producer_id, transaction.next_epoch or NO_EPOCH
+    if transaction.is_kept:
+        # KIP-939: the pair of the transaction stays where it was, and the next one speaks for it.
+        next_producer_id, next_epoch = transaction.producer_id, transaction.producer_epoch
     return TransactionLogValue(
-        producer_id=transaction.producer_id,
+        producer_id=producer_id,
         previous_producer_id=transaction.previous_producer_id,
-        next_producer_id=transaction.next_producer_id,
-        producer_epoch=transaction.producer_epoch,
+        next_producer_id=next_producer_id,
+        producer_epoch=producer_epoch,
+        next_producer_epoch=next_epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=int(transaction.state),
         transaction_partitions=None if transaction.state is TxnState.EMPTY else partitions,
@@ -80,11 +86,17 @@ def _transaction(value: TransactionLogValue) -> Transaction:
     status = int(value.transaction_status)
     if status not in (0, 1, 2, 3, 4, 5):
         raise WireError(f"transaction status {status} is never stored")
+    state = TxnState(status)
+    speaker = int(value.producer_id), int(value.producer_epoch)
+    following = int(value.next_producer_id), int(value.next_producer_epoch)
+    writer = NO_PRODUCER_ID, NO_EPOCH
+    if state is TxnState.ONGOING and following[0] != NO_PRODUCER_ID:
+        speaker, writer, following = following, speaker, writer
     return Transaction(
-        producer_id=int(value.producer_id),
-        producer_epoch=int(value.producer_epoch),
+        producer_id=speaker[0],
+        producer_epoch=speaker[1],
         timeout_ms=int(value.transaction_timeout_ms),
-        state=TxnState(status),
+        state=state,
         partitions=frozenset(
             TopicPartition(group.topic, int(partition))
             for group in value.transaction_partitions or ()
@@ -93,6 +105,9 @@ def _transaction(value: TransactionLogValue) -> Transaction:
         start_ms=int(value.transaction_start_timestamp_ms),
         last_update_ms=int(value.transaction_last_update_timestamp_ms),
         previous_producer_id=int(value.previous_producer_id),
-        next_producer_id=int(value.next_producer_id),
+        next_producer_id=following[0],
+        next_epoch=max(0, following[1]),
         client_version=int(value.client_transaction_version),
+        writer_id=writer[0],
+        writer_epoch=writer[1],
     )

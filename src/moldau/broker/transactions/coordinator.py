@@ -34,6 +34,7 @@ def transaction_settings(settings: Settings, transaction_version: int) -> Transa
         id_expiration_ms=settings.int("transactional.id.expiration.ms"),
         abort_interval_ms=settings.int("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         expiration_interval_ms=settings.int("transaction.remove.expired.transaction.cleanup.interval.ms"),
+        two_phase_commit=settings.bool("transaction.two.phase.commit.enable"),
         transaction_version=transaction_version,
     )
 

@@ -12,7 +12,6 @@ from moldau.model.options import (
     INT,
     LOW,
     NO_COUNTERPART,
-    NOT_YET,
     READ_ONLY,
     SHORT,
     Option,
@@ -31,8 +30,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("transaction.partition.verification.enable", BOOLEAN, True, LOW, CLUSTER_WIDE, ACTS,
            "Whether each partition checks with the coordinator that a transaction is open before the first write "
            "(KIP-890)."),
-    Option("transaction.two.phase.commit.enable", BOOLEAN, False, LOW, READ_ONLY, NOT_YET,
-           "Whether producers may take part in an outside two-phase commit (KIP-939)."),
+    Option("transaction.two.phase.commit.enable", BOOLEAN, True, LOW, READ_ONLY, ACTS,
+           "Whether producers may take part in an outside two-phase commit (KIP-939): a transaction without a timeout, "
+           "and InitProducerId 6. On, because the Spark sink builds on it."),
     Option("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, LOW, READ_ONLY, ACTS,
            "How often transactions past their timeout are looked for and aborted.", low=1),
     Option("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, LOW, READ_ONLY, ACTS,

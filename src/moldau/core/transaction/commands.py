@@ -35,6 +35,10 @@ class InitProducerId(NamedTuple):
     """Who the producer believes to be, when it recovers from an error (KIP-360)."""
     expected_epoch: int = NO_EPOCH
     fresh_producer_id: int = NO_PRODUCER_ID
+    two_phase: bool = False
+    """The transaction takes part in an outside two-phase commit: no timeout (KIP-939)."""
+    keep: bool = False
+    """Do not abort an open transaction, become the one who ends it (KIP-939)."""
 
 
 class AddPartitions(NamedTuple):
@@ -97,6 +101,15 @@ class ProducerReply(NamedTuple):
 
     producer_id: int
     producer_epoch: int
+
+
+class KeptReply(NamedTuple):
+    """Of an InitProducerId that kept an open transaction: who may end it from now on, and who wrote it."""
+
+    producer_id: int
+    producer_epoch: int
+    writer_id: int
+    writer_epoch: int
 
 
 class PartitionsReply(NamedTuple):

@@ -46,7 +46,7 @@ def _describe(turn: Turn, name: str) -> DescribedTransaction:
 def decide_list(turn: Turn, command: ListTransactions) -> object:
     return ListReply(
         tuple(
-            ListedTransaction(name, found.producer_id, NAMES[found.state])
+            ListedTransaction(name, found.written_by[0], NAMES[found.state])
             for name, found in turn.state.transactions.items()
             if _is_wanted(turn, command, found)
         )
@@ -54,7 +54,7 @@ def decide_list(turn: Turn, command: ListTransactions) -> object:
 
 
 def _is_wanted(turn: Turn, command: ListTransactions, found: Transaction) -> bool:
-    if command.producer_ids and found.producer_id not in command.producer_ids:
+    if command.producer_ids and command.producer_ids.isdisjoint((found.producer_id, found.writer_id)):
         return False
     if command.states is not None and found.state not in command.states:
         return False

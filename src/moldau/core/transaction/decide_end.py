@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.core.transaction.commands import NEEDS_PRODUCER_ID, EndTransaction, MarkersWritten, ProducerReply
-from moldau.core.transaction.decide_producer import fence
+from moldau.core.transaction.decide_producer import fence, marked
 from moldau.core.transaction.records import CLIENT_V1, CLIENT_V2, EPOCH_CLIENT_MAX, EPOCH_MAX, Transaction
 from moldau.core.transaction.states import AT_REST, NAMES, PREPARED, TxnState
 from moldau.core.transaction.turn import Turn
@@ -34,6 +34,8 @@ def decide_end(turn: Turn, command: EndTransaction) -> object:
 
 
 def _end_v1(turn: Turn, command: EndTransaction, found: Transaction) -> object:
+    if _is_handed_over(found, command, bump=0):
+        return _busy()
     if found.producer_id != command.producer_id:
         return _wrong_producer(found, command)
     if found.producer_epoch != command.producer_epoch:
@@ -47,7 +49,9 @@ def _end_v1(turn: Turn, command: EndTransaction, found: Transaction) -> object:
         return ProducerReply(found.producer_id, found.producer_epoch)
     if found.state is not TxnState.ONGOING:
         return _impossible(found, command)
-    after = found._replace(state=_PREPARE[command.commit], last_update_ms=turn.now.wall_ms, client_version=CLIENT_V1)
+    after = marked(found, found.producer_id, found.producer_epoch)._replace(
+        state=_PREPARE[command.commit], last_update_ms=turn.now.wall_ms, client_version=CLIENT_V1
+    )
     turn.move(command.transactional_id, found, after)
     return ProducerReply(found.producer_id, found.producer_epoch)
 
@@ -56,6 +60,8 @@ def _end_v1(turn: Turn, command: EndTransaction, found: Transaction) -> object:
 
 
 def _end_v2(turn: Turn, command: EndTransaction, found: Transaction) -> object:
+    if _is_handed_over(found, command, bump=1):
+        return _busy()
     bumped = found.client_version >= CLIENT_V2
     repeated = bumped and found.producer_epoch == command.producer_epoch + 1
     rolled_over = (
@@ -97,21 +103,27 @@ def _right_epoch(
     return same
 
 
+def _is_handed_over(found: Transaction, command: EndTransaction, *, bump: int) -> bool:
+    """The repeat of an end by a producer whose id is not that of the writer: it is noted as the next one meanwhile."""
+    return found.state in PREPARED and (found.next_producer_id, found.next_epoch) == (
+        command.producer_id,
+        command.producer_epoch + bump,
+    )
+
+
 def _prepare_v2(turn: Turn, command: EndTransaction, found: Transaction) -> object:
     """Decide, and tell the client who it is next: with the epochs used up that is a new producer id, which counts from
     the completion on."""
     if found.producer_epoch == EPOCH_MAX:
         return _fenced(found, command)
-    next_producer_id = NO_PRODUCER_ID
+    next_producer_id, next_epoch = found.producer_id, found.producer_epoch + 1
     if found.producer_epoch >= EPOCH_CLIENT_MAX:
-        next_producer_id = command.fresh_producer_id
+        next_producer_id, next_epoch = command.fresh_producer_id, 0
         if next_producer_id == NO_PRODUCER_ID:
             return NEEDS_PRODUCER_ID
     now_ms = turn.now.wall_ms
-    after = found._replace(
+    after = marked(found, next_producer_id, next_epoch)._replace(
         state=_PREPARE[command.commit],
-        producer_epoch=found.producer_epoch + 1,
-        next_producer_id=next_producer_id,
         start_ms=now_ms if found.state in AT_REST else found.start_ms,
         last_update_ms=now_ms,
         client_version=CLIENT_V2,
@@ -145,7 +157,12 @@ def completed(prepared: Transaction, now_ms: int) -> Transaction:
     if prepared.client_version >= CLIENT_V2:
         after = after._replace(previous_producer_id=prepared.producer_id)
     if prepared.next_producer_id != NO_PRODUCER_ID:
-        after = after._replace(producer_id=prepared.next_producer_id, producer_epoch=0, next_producer_id=NO_PRODUCER_ID)
+        after = after._replace(
+            producer_id=prepared.next_producer_id,
+            producer_epoch=prepared.next_epoch,
+            next_producer_id=NO_PRODUCER_ID,
+            next_epoch=0,
+        )
     return after
 
 
@@ -153,7 +170,7 @@ def abort_timed_out(turn: Turn) -> None:
     """Abort every transaction open for longer than its producer allowed, and fence that producer."""
     for name in turn.state.ongoing:
         found = turn.state.transactions[name]
-        if found.start_ms + found.timeout_ms < turn.now.wall_ms:
+        if not found.is_two_phase and found.start_ms + found.timeout_ms < turn.now.wall_ms:
             fence(turn, name, found)
 
 

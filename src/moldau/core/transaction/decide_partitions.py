@@ -66,4 +66,6 @@ def _refusal(found: Transaction | None, command: AddPartitions | VerifyPartition
         return Refused(
             ErrorCode.PRODUCER_FENCED, f"epoch {command.producer_epoch} is not the current {found.producer_epoch}"
         )
+    if found.is_kept:
+        return Refused(ErrorCode.INVALID_TXN_STATE, "a prepared transaction that was kept can only be ended")
     return None

@@ -49,6 +49,7 @@ class ShardState:
             check(state is not TxnState.ONGOING or bool(transaction.partitions), "transaction without partitions", name)
             check(state is TxnState.EMPTY or transaction.start_ms != NO_TIMESTAMP, "transaction without a start", name)
             check(transaction.next_producer_id == NO_PRODUCER_ID or state in PREPARED, "next producer id at rest", name)
+            check(not transaction.is_kept or state is TxnState.ONGOING, "kept, but not open", name)
         check(set(self.ongoing) <= set(self.transactions), "open transaction of an unknown id")
         check(set(self.prepared) <= set(self.transactions), "prepared transaction of an unknown id")
 

@@ -32,7 +32,8 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
             return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
         context.peer.software_name = name[:128]
         context.peer.software_version = version[:128]
-    response = ApiVersionsResponse(api_keys=[_row(api.key, *api.advertised) for api in APIS])
+    is_on = context.services.settings.bool
+    response = ApiVersionsResponse(api_keys=[_row(api.key, *api.advertised(is_on)) for api in APIS])
     if context.api_version >= SOFTWARE_SINCE_VERSION:
         _add_features(response, context)
     return response

@@ -1,7 +1,8 @@
 """InitProducerId (key 22): who a producer is - a fresh producer id, or with a transactional id the one that belongs to
 it, in an epoch that fences everyone before.
 
-Version 3 lets a producer say who it believes to be and go on as itself (KIP-360); version 4 knows PRODUCER_FENCED.
+Version 3 lets a producer say who it believes to be and go on as itself (KIP-360); version 4 knows PRODUCER_FENCED;
+version 6 is for an outside two-phase commit (KIP-939): no timeout, and coming back to a prepared transaction to end it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from moldau.core.transaction.commands import InitProducerId
+from moldau.core.transaction.commands import InitProducerId, KeptReply
 from moldau.core.transaction.records import NO_EPOCH
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.failures import WorldError
@@ -51,14 +52,23 @@ def transactional(
     if transactions is None:
         return refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     command = InitProducerId(
-        transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+        transactional_id,
+        request.transaction_timeout_ms,
+        request.producer_id,
+        request.producer_epoch,
+        two_phase=request.enable2_pc,
+        keep=request.keep_prepared_txn,
     )
     version = int(context.api_version)
 
     def respond(reply: Any) -> InitProducerIdResponse:
         if isinstance(reply, Refused):
             return refused(fenced_for(reply.code, version, known_since=FENCED_SINCE_VERSION))
-        return InitProducerIdResponse(producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+        response = InitProducerIdResponse(producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+        if isinstance(reply, KeptReply):
+            response.ongoing_txn_producer_id = reply.writer_id
+            response.ongoing_txn_producer_epoch = reply.writer_epoch
+        return response
 
     return ask_later(lambda deliver: transactions.ask(command, deliver), respond)
 
