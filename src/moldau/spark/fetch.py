@@ -251,12 +251,10 @@ class _Reading:
         found = []
         for topic, row in rows:
             name = topic.topic or lane.names.get(topic.topic_id, "")
-            progress = lane.asked.get(TopicPartition(name, row.partition_index))
-            if progress is None:
-                continue
-            answer = self._take_row(lane, progress, row, nothing_at_all)
-            if answer is not None:
-                found.append(answer)
+            partition = TopicPartition(name, row.partition_index)
+            if partition in lane.asked:
+                answer = self._take_row(lane, lane.asked[partition], row, nothing_at_all)
+                found += [] if answer is None else [answer]
         return found
 
     def _take_row(self, lane: _Lane, progress: Progress, row: Any, nothing_at_all: bool) -> Answer | None:

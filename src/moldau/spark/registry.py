@@ -1,0 +1,67 @@
+"""Schemas from a schema registry (Confluent's HTTP API), asked once per process."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, Final
+
+from moldau.spark.types import ReadFailed
+
+_TIMEOUT_S: Final = 10.0
+_PAUSES_S: Final = (0.0, 0.2, 1.0)
+_NOT_FOUND: Final = 404
+_SERVER_ERROR: Final = 500
+
+_schemas: dict[tuple[str, str], str | None] = {}
+
+
+def schema_by_id(registry: str, schema_id: int) -> str | None:
+    """The schema with this id, or None when the registry has none. `ReadFailed` when the registry does not answer."""
+    path = f"/schemas/ids/{schema_id}"
+    if (registry, path) not in _schemas:
+        _schemas[registry, path] = _schema_at(registry, path)
+    return _schemas[registry, path]
+
+
+def latest_schema(registry: str, subject: str) -> str | None:
+    """The newest schema of a subject (`<topic>-value`), never remembered: it may change."""
+    return _schema_at(registry, f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
+
+
+def _schema_at(registry: str, path: str) -> str | None:
+    for last, pause_s in [(False, pause_s) for pause_s in _PAUSES_S[:-1]] + [(True, _PAUSES_S[-1])]:
+        time.sleep(pause_s)
+        try:
+            found = _get(registry, path)
+        except urllib.error.HTTPError as refusal:
+            if refusal.code == _NOT_FOUND:
+                return None
+            if last or refusal.code < _SERVER_ERROR:
+                raise ReadFailed(f"the schema registry {registry} answered {refusal.code} to {path}") from None
+        except (OSError, ValueError) as failure:
+            if last:
+                raise ReadFailed(f"the schema registry {registry} does not answer {path}: {failure}") from None
+        else:
+            if found.get("schemaType", "AVRO") != "AVRO":
+                raise ReadFailed(f"the schema registry {registry} has no Avro at {path}, but {found['schemaType']}")
+            return str(found["schema"])
+    raise AssertionError("unreachable")
+
+
+def _get(registry: str, path: str) -> dict[str, Any]:
+    parts = urllib.parse.urlsplit(registry)
+    if parts.scheme not in ("http", "https"):
+        raise ReadFailed(f"'{registry}' is not the URL of a schema registry")
+    host = parts.netloc.rpartition("@")[2]
+    request = urllib.request.Request(f"{parts.scheme}://{host}{parts.path.rstrip('/')}{path}")
+    if parts.username is not None:
+        pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
