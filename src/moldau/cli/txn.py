@@ -13,10 +13,13 @@ from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import transactions
 from moldau.client.cluster import Cluster
 from moldau.client.failures import BrokerRefused
+from moldau.client.patience import Patience
 from moldau.client.transactions import OpenTransaction, TransactionView
+from moldau.client.two_phase import Coordinators
 from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition
 
+FENCING_TIMEOUT_MS = 60_000
 HANGING_AFTER_MIN = 15.0
 """The longest a broker lets a transaction run unless told otherwise (transaction.max.timeout.ms)."""
 
@@ -51,10 +54,12 @@ def list_(
             longer_than_ms=None if longer_than_s is None else int(longer_than_s * 1000),
             pattern=pattern,
         )
+        two_phase = await _two_phase(cluster, [row.transactional_id for row in found if row.state == "Ongoing"])
         return [
             {
                 "transactional id": row.transactional_id,
                 "state": row.state,
+                "two-phase": row.transactional_id in two_phase,
                 "producer id": row.producer_id,
                 "coordinator": row.coordinator,
             }
@@ -136,7 +141,9 @@ def abort(
         assert transactional_id is not None
         view = await _describe(cluster, transactional_id)
         if execute:
-            await transactions.fence_producer(cluster, transactional_id, timeout_ms=view.timeout_ms)
+            # One that has no timeout gets one: nobody asks for a transaction without end by aborting one.
+            timeout_ms = FENCING_TIMEOUT_MS if view.is_two_phase else view.timeout_ms
+            await transactions.fence_producer(cluster, transactional_id, timeout_ms=timeout_ms)
             view = await _describe(cluster, transactional_id)
         return _facts(view)
 
@@ -153,6 +160,12 @@ def abort(
     print_facts(with_cluster(bootstrap, by_id if transactional_id else on_partition, timeout_s=timeout_s), format_)
     if not execute and format_ == "table":
         click.echo("\nNothing was changed. Add --execute to do it.")
+
+
+async def _two_phase(cluster: Cluster, transactional_ids: list[str]) -> set[str]:
+    """Those that wait for an outside decision and have no timeout."""
+    found = await Coordinators(cluster).describe(transactional_ids, Patience(cluster.timeout_s))
+    return {name for name, row in found.items() if row.is_prepared}
 
 
 async def _describe(cluster: Cluster, transactional_id: str) -> TransactionView:
@@ -202,7 +215,8 @@ def _facts(view: TransactionView) -> dict[str, Any]:
         "state": view.state,
         "producer id": view.producer_id,
         "epoch": view.producer_epoch,
-        "timeout ms": view.timeout_ms,
+        "timeout ms": None if view.is_two_phase else view.timeout_ms,
+        "two-phase": view.is_two_phase,
         "running s": running_s,
         "coordinator": view.coordinator,
         "partitions": [str(partition) for partition in view.partitions],

@@ -46,6 +46,7 @@ INIT_VERSION: Final = 5
 """Of InitProducerId; version 6 is two-phase commit."""
 DURATION_SINCE_VERSION: Final = 1
 PATTERN_SINCE_VERSION: Final = 2
+NO_TIMEOUT_MS: Final = 2**31 - 1
 TRIES: Final = 10
 _MOVED: Final = frozenset(
     {
@@ -75,6 +76,11 @@ class TransactionView:
     """None when no transaction has run."""
     partitions: tuple[TopicPartition, ...]
     coordinator: int
+
+    @property
+    def is_two_phase(self) -> bool:
+        """An outside coordinator decides about it, so the broker never times it out (KIP-939)."""
+        return self.timeout_ms == NO_TIMEOUT_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +240,8 @@ async def hanging_transactions(
     known: set[tuple[int, TopicPartition]] = set()
     for listing in listings:
         view = await describe_transaction(cluster, listing.transactional_id)
-        known |= {(view.producer_id, partition) for partition in view.partitions}
+        # The listing names who wrote; of a kept transaction (KIP-939) the description may name who is to end it.
+        known |= {(listing.producer_id, partition) for partition in view.partitions}
     return [one for one in candidates if (one.producer_id, one.partition) not in known]
 
 

@@ -86,6 +86,10 @@ class Stage:
     def init(self, name: str = "t", expected: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000) -> Any:
         return self.do(InitProducerId(name, timeout_ms, *expected))
 
+    def keep(self, name: str = "t", *, two_phase: bool = True, timeout_ms: int = 60_000) -> Any:
+        """As whoever comes to end what another has prepared (KIP-939)."""
+        return self.do(InitProducerId(name, timeout_ms, two_phase=two_phase, keep=True))
+
     def add(self, who: tuple[int, int], *partitions: TopicPartition, name: str = "t", connection: int = 0) -> Any:
         return self.do(AddPartitions(name, *who, frozenset(partitions), connection=connection))
 
