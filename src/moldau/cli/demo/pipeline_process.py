@@ -22,7 +22,8 @@ class PipelineProcess:
     """`start`, `stop` (finishes its batch), `kill`. Spark's Java process belongs to it and goes with it."""
 
     def __init__(self, file: Path, bootstrap: str, log_dir: Path) -> None:
-        self.progress: dict[str, Any] = {}
+        self.runs = False
+        self.rows_per_second = 0.0
         self._file = file
         self._bootstrap = bootstrap
         self._log_dir = log_dir
@@ -80,6 +81,13 @@ class PipelineProcess:
         assert process.stdout is not None
         for line in process.stdout:
             try:
-                self.progress = json.loads(line)
+                self._take(json.loads(line))
             except ValueError:
                 self._last_words.append(line.rstrip())
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if said["event"] != "progress":
+            self._last_words.append(json.dumps(said))
+            return
+        self.runs = said["state"] == "running"
+        self.rows_per_second = sum(query["input_rows_per_second"] for query in said["queries"])

@@ -65,7 +65,7 @@ class SparkPart:
         self.pipeline.start()
         with self.stage.progress() as bar:
             task = bar.add_task("starting Spark", total=None, note="")
-            while not self.pipeline.progress:
+            while not self.pipeline.runs:
                 self.pipeline.check()
                 if time.monotonic() - began > START_TIMEOUT_S:
                     raise DemoFailed(f"Spark did not start within {START_TIMEOUT_S:.0f} s")
@@ -108,7 +108,7 @@ class SparkPart:
                     f"{self.watched.totals} of {len(self.right)} totals came within {RESULT_TIMEOUT_S:.0f} s"
                 )
             await self.look(cluster)
-            note = f"{self.rows_per_second():,.0f} rows/s, lag {self.watched.lag_records:,}"
+            note = f"{self.pipeline.rows_per_second:,.0f} rows/s, lag {self.watched.lag_records:,}"
             bar.update(published, completed=self.watched.totals, note=note)
             await asyncio.sleep(LOOK_EVERY_S)
 
@@ -117,10 +117,7 @@ class SparkPart:
         seen.totals = len(await read_as_anybody_would(cluster, TOTALS))
         seen.lag_records = sum(row.records for row in (await self.measure_lag(cluster)).values())
         seen.lag_records_max = max(seen.lag_records_max, seen.lag_records)
-        seen.rows_per_second_max = max(seen.rows_per_second_max, self.rows_per_second())
-
-    def rows_per_second(self) -> float:
-        return float(self.pipeline.progress.get("processed_rows_per_second") or 0)
+        seen.rows_per_second_max = max(seen.rows_per_second_max, self.pipeline.rows_per_second)
 
     async def check_result(self, cluster: Cluster) -> None:
         began = time.monotonic()
