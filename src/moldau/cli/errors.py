@@ -96,6 +96,37 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "no broker was started here",
         "The data directory has no record of a running broker, so there is nothing to stop.",
     ),
+    "MD-3003": Explanation(
+        "Java is missing or too old",
+        "Spark runs on Java 17 or newer. It looks at JAVA_HOME first and then at the PATH. The message names the"
+        " command that installs one.",
+    ),
+    "MD-3004": Explanation(
+        "the pipeline file has mistakes",
+        "Every mistake is listed with its file, line and column. `moldau pipeline validate FILE` finds them without"
+        " running anything; docs/pipelines.md tells every key.",
+    ),
+    "MD-3005": Explanation(
+        "the pipeline failed",
+        "A query failed more often than its restart policy allows, or in a way that a restart cannot cure. The message"
+        " names the place in your files and the first sentence of the error; the log has all of it. Nothing is lost:"
+        " the next run goes on from the checkpoint.",
+    ),
+    "MD-3006": Explanation(
+        "unknown pipeline",
+        "No run of a pipeline of this name is recorded in the topic __pipelines of this cluster. Its file says which"
+        " cluster (`bootstrap`) it tells about itself.",
+    ),
+    "MD-3007": Explanation(
+        "the pipeline did not stop in time",
+        "It was asked to stop and still runs: a batch may take long, or its machine cannot reach the brokers. The"
+        " request stays valid.",
+    ),
+    "MD-3008": Explanation(
+        "Spark did not start",
+        "The Spark session could not be started, or the cluster or Connect server could not be reached. The log file"
+        " has Spark's own words.",
+    ),
     "MD-4001": Explanation(
         "the disk failed",
         "The operating system refused to read or write where the data lives. After a failed flush moldau stops using"

@@ -28,6 +28,7 @@ SUBCOMMANDS: Final[dict[str, Subcommand]] = {
     "consume": Subcommand("moldau.cli.consume", "consume", "Print records of one or more topics."),
     "group": Subcommand("moldau.cli.group", "group", "List, describe, seek and delete groups; show their lag."),
     "txn": Subcommand("moldau.cli.txn", "txn", "List, describe and abort transactions; find hanging ones."),
+    "pipeline": Subcommand("moldau.cli.pipeline", "pipeline", "Run, check, list, show and stop pipelines on Spark."),
     "config": Subcommand("moldau.cli.config", "config", "Show, change and explain settings."),
     "cluster": Subcommand("moldau.cli.cluster", "cluster", "Show brokers, health and disk use."),
     "log": Subcommand("moldau.cli.log", "log", "Look inside log segments on disk."),

@@ -34,10 +34,12 @@ def check(pipeline: Pipeline, mistakes: Mistakes) -> None:
     if cycle:
         mistakes.add(pipeline.steps[cycle[0]].place, "steps read each other in a circle: " + " <- ".join(cycle))
         return
-    _check_use(pipeline, edges, mistakes)
+    if not mistakes:  # what cannot be found yet would only be told twice
+        _check_use(pipeline, edges, mistakes)
+        for sink in pipeline.sinks:
+            _check_stream(pipeline, sink, mistakes)
     for sink in pipeline.sinks:
-        if sink.source.value in known:
-            _check_sink(pipeline, sink, mistakes)
+        _check_sink(pipeline, sink, mistakes)
     if pipeline.engine == "declarative":
         _check_declarative(pipeline, mistakes)
 
@@ -106,8 +108,6 @@ def needed_for_safely(pipeline: Pipeline, name: str) -> list[str]:
 def _check_use(pipeline: Pipeline, edges: dict[str, tuple[str, ...]], mistakes: Mistakes) -> None:
     """Something that nothing reads is most often a slip of the pen."""
     used = {sink.source.value for sink in pipeline.sinks} | {name for names in edges.values() for name in names}
-    if mistakes:
-        return  # a misspelled reference would only be told twice
     for name, each in {**pipeline.sources, **pipeline.steps}.items():
         dead_letters_only = isinstance(each, TopicSource) and each.dead_letter is not None
         if name not in used and not dead_letters_only:
@@ -115,13 +115,16 @@ def _check_use(pipeline: Pipeline, edges: dict[str, tuple[str, ...]], mistakes: 
             mistakes.add(each.place, f"nothing reads {what} '{name}'", "remove it, or name it in a step or sink")
 
 
-def _check_sink(pipeline: Pipeline, sink: Sink, mistakes: Mistakes) -> None:
+def _check_stream(pipeline: Pipeline, sink: Sink, mistakes: Mistakes) -> None:
     if not is_stream(pipeline, sink.source.value) and pipeline.engine == "streaming":
         mistakes.add(
             sink.source.place,
             f"sink '{sink.name}' reads only tables, and a stream is needed to run",
             "add 'read: stream' to a source",
         )
+
+
+def _check_sink(pipeline: Pipeline, sink: Sink, mistakes: Mistakes) -> None:
     if sink.trigger_ms is None:
         for name in needed_for_safely(pipeline, sink.source.value):
             step = pipeline.steps.get(name)

@@ -8,7 +8,7 @@ from moldau.pipelines.durations import HINT, parse_ms
 from moldau.pipelines.nodes import Node
 from moldau.pipelines.places import Mistakes, Text
 from moldau.pipelines.read_sources import Defaults
-from moldau.pipelines.section import FREE_NAME, Section
+from moldau.pipelines.section import FREE_NAME, Section, resolve_path
 from moldau.pipelines.spec import (
     AVAILABLE_NOW,
     ConsoleTarget,
@@ -32,6 +32,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "table": ("table", "format", "partition_by"),
     "console": ("console",),
 }
+CATALOG_EXAMPLE: Final = 'such as {type: sql, uri: "sqlite:///lake/catalog.db", warehouse: lake}'
 MODES: Final = ("append", "update", "complete")
 
 
@@ -149,7 +150,7 @@ def _lake_target(kind: str, section: Section) -> LakeTarget | None:
     target = LakeTarget(
         format=kind,
         where=where,
-        catalog=section.options("catalog") if kind == "iceberg" else {},
+        catalog=_catalog(section) if kind == "iceberg" else {},
         partition_by=section.names("partition_by"),
         merge_on=section.names("merge_on"),
         order_by=section.text("order_by"),
@@ -159,6 +160,19 @@ def _lake_target(kind: str, section: Section) -> LakeTarget | None:
         if key in section and not target.merge_on:
             section.mistakes.add(section.key_place(key), f"'{key}' has a meaning only with 'merge_on'")
     return target
+
+
+def _catalog(section: Section) -> dict[str, str]:
+    """Properties for pyiceberg; relative places start at the file's folder, as everywhere."""
+    catalog = dict(section.options("catalog"))
+    if not catalog:
+        section.mistakes.add(section.place, f"{section.what} needs 'catalog'", CATALOG_EXAMPLE)
+    if "warehouse" in catalog:
+        catalog["warehouse"] = resolve_path(section.base, catalog["warehouse"])
+    prefix, found, path = catalog.get("uri", "").partition("sqlite:///")
+    if found and not prefix:
+        catalog["uri"] = f"sqlite:///{resolve_path(section.base, path)}"
+    return catalog
 
 
 def _check_mode(sink: Sink, kind: str, mistakes: Mistakes) -> None:

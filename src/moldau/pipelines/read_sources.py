@@ -85,7 +85,7 @@ def _topic_source(name: str, section: Section, defaults: Defaults) -> TopicSourc
         latest_by=section.names("latest_by"),
         start=_start(section),
         format=format_,
-        schema=_schema(section, defaults.base, required=format_ in PARSED),
+        schema=_schema(section, required=format_ in PARSED),
         key_format=key_format,
         key_schema=section.text("key_schema", required=key_format in PARSED),
         metadata=_metadata(section),
@@ -194,7 +194,7 @@ def start_timestamp_ms(text: str) -> int | None:
     return round(moment.timestamp() * 1000)
 
 
-def _schema(section: Section, base: Path, *, required: bool) -> Text | None:
+def _schema(section: Section, *, required: bool) -> Text | None:
     if "schema_file" not in section:
         return section.text("schema", required=required)
     if "schema" in section:
@@ -223,7 +223,7 @@ def _file_source(name: str, section: Section) -> FileSource:
         path=section.path("files", required=True),
         format=format_,
         stream=stream,
-        schema=_schema(section, Path(), required=stream and format_ != "text"),
+        schema=_schema(section, required=stream and format_ != "text"),
         watermark=section.watermark(),
         max_per_batch=section.integer("max_per_batch", minimum=1),
         options=section.options("options"),

@@ -26,7 +26,7 @@ class Section:
         self.place = node.place
         self.what = what
         self.mistakes = mistakes
-        self._base = base
+        self.base = base
         self._items = node.value if isinstance(node.value, dict) else {}
         self._key_places = node.key_places or {}
         if not isinstance(node.value, dict):
@@ -101,7 +101,6 @@ class Section:
                 f"'{text.value}' is not a name",
                 f"letters, digits, '_'{extra}; not starting with a digit",
             )
-            return None
         return text
 
     def topic(self, key: str, *, required: bool = False) -> Text | None:
@@ -110,7 +109,6 @@ class Section:
             self.mistakes.add(
                 text.place, f"'{text.value}' is not a topic name", "up to 249 letters, digits, '.', '_', '-'"
             )
-            return None
         return text
 
     def choice(self, key: str, known: Sequence[str], default: str) -> str:
@@ -192,13 +190,13 @@ class Section:
 
     def path(self, key: str, *, required: bool = False, default: str = "") -> str:
         text = self.string(key, default, required=required)
-        return resolve_path(self._base, text) if text else ""
+        return resolve_path(self.base, text) if text else ""
 
     def watermark(self) -> Watermark | None:
         node = self._given("watermark", False)
         if node is None:
             return None
-        section = Section(node, f"the watermark of {self.what}", self._base, self.mistakes)
+        section = Section(node, f"the watermark of {self.what}", self.base, self.mistakes)
         section.allow(("column", "delay"))
         column = section.text("column", required=True)
         section.text("delay", required=True)
@@ -217,7 +215,7 @@ class Section:
         if not separator or not file.endswith(".py") or not name.isidentifier():
             self.mistakes.add(text.place, f"'{text.value}' does not name Python code", f"such as {example}")
             return None
-        return PythonReference(text.place, Path(resolve_path(self._base, file)), name)
+        return PythonReference(text.place, Path(resolve_path(self.base, file)), name)
 
     # -- inside ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,195 @@
+"""`moldau pipeline ...`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from moldau.cli import pipeline_run
+from moldau.cli.errors import PlainError
+from moldau.cli.output import FORMAT, print_facts, print_rows
+from moldau.cli.pairs import parse_pairs
+from moldau.cli.pipeline_tables import event_rows, query_rows, run_facts, run_rows
+from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
+from moldau.client.cluster import Cluster
+
+FILE = click.argument("file", type=click.Path(path_type=Path))
+SET = click.option(
+    "--set", "variables", multiple=True, metavar="NAME=VALUE", help="A variable for ${NAME} in the file; repeatable."
+)
+
+
+@click.group(help="Run, check, list, show and stop pipelines on Spark.")
+def pipeline() -> None:
+    pass
+
+
+@pipeline.command(help="Run a pipeline until it is stopped.")
+@FILE
+@SET
+@click.option("--once", is_flag=True, help="Work through everything there is now, print a summary and end.")
+@click.option(
+    "--master", metavar="URL", help="A Spark cluster: spark://HOST:7077, yarn, k8s://...  [default: local[*]]"
+)
+@click.option("--remote", metavar="URL", help="A Spark Connect server: sc://HOST:15002")
+@click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; repeatable.")
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "live", "plain", "json", "none"]),
+    default="auto",
+    show_default=True,
+    help="How to show progress; auto is live on a terminal.",
+)
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics at /metrics.")
+@click.option("--log-dir", type=click.Path(file_okay=False, path_type=Path), help="Where the log goes.")
+def run(
+    file: Path,
+    variables: tuple[str, ...],
+    once: bool,
+    master: str | None,
+    remote: str | None,
+    conf: tuple[str, ...],
+    progress: str,
+    metrics_port: int | None,
+    log_dir: Path | None,
+) -> None:
+    if master is not None and remote is not None:
+        raise click.UsageError("Give either --master or --remote.")
+    options = pipeline_run.RunOptions(once, master, remote, parse_pairs(conf), progress, metrics_port, log_dir)
+    sys.exit(pipeline_run.run(file, _variables(variables), options))
+
+
+@pipeline.command(help="Look for mistakes in pipeline files, without running anything.")
+@click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True)
+@SET
+@click.option("--connect", is_flag=True, help="Also ask the brokers whether the topics are there.")
+@TIMEOUT
+def validate(files: tuple[Path, ...], variables: tuple[str, ...], connect: bool, timeout_s: float) -> None:
+    failed = False
+    for file in files:
+        try:
+            for line in pipeline_run.validate(file, _variables(variables), connect=connect, timeout_s=timeout_s):
+                click.echo(line)
+        except PlainError as error:
+            if len(files) == 1:
+                raise
+            error.show()
+            failed = True
+    if failed:
+        raise SystemExit(1)
+
+
+JSON = click.option("--json", "format_", flag_value="json", help="Short for --format json.")
+
+
+@pipeline.command("list", help="List pipelines that run or ran, on any machine.")
+@click.option("--all", "every", is_flag=True, help="Every run, not only the newest of each pipeline.")
+@FORMAT
+@JSON
+@BOOTSTRAP
+@TIMEOUT
+def list_(every: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
+    from moldau.pipelines.events import newest_runs
+    from moldau.pipelines.journal import read_runs
+
+    runs = list(with_cluster(bootstrap, read_runs, timeout_s=timeout_s).values())
+    chosen = sorted(runs, key=lambda run: (run.pipeline, run.started_ms)) if every else newest_runs(runs)
+    print_rows(run_rows(chosen, _now_ms()), format_, empty="No pipelines yet. Start one: moldau pipeline run FILE")
+
+
+@pipeline.command(help="Show a pipeline's queries, progress and what happened.")
+@click.argument("name")
+@click.option("--run", "run_id", metavar="RUN", help="An older run; the newest is shown otherwise.")
+@FORMAT
+@JSON
+@BOOTSTRAP
+@TIMEOUT
+def show(name: str, run_id: str | None, format_: str, bootstrap: str, timeout_s: float) -> None:
+    from moldau.pipelines.journal import read_runs
+
+    found = _find(with_cluster(bootstrap, read_runs, timeout_s=timeout_s), name, run_id)[-1]
+    facts = run_facts(found, _now_ms())
+    if format_ != "table":
+        print_facts({**facts, "queries": found.status.get("queries", []), "events": found.events}, format_)
+        return
+    print_facts(facts, "table")
+    click.echo()
+    print_rows(query_rows(found), "table", empty="No queries.")
+    click.echo()
+    print_rows(event_rows(found), "table", empty="Nothing happened yet.")
+
+
+@pipeline.command(help="Ask a pipeline to finish its batch and stop, wherever it runs.")
+@click.argument("name")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it has stopped.")
+@BOOTSTRAP
+@click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+def stop(name: str, wait: bool, bootstrap: str, timeout_s: float) -> None:
+    import asyncio
+
+    from moldau.pipelines import events, journal
+
+    async def work(cluster: Cluster) -> list[str]:
+        runs = _find(await journal.read_runs(cluster), name, None)
+        live = [run for run in runs if run.is_live(_now_ms())]
+        if not live:
+            return []
+        request = events.encode({"at_ms": _now_ms(), "by": pipeline_run.who()})
+        await journal.write(cluster, [(events.stop_key(run.pipeline, run.run), request) for run in live])
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while wait and live:
+            if asyncio.get_running_loop().time() > deadline:
+                raise _did_not_stop(name, [run.run for run in live], timeout_s)
+            await asyncio.sleep(0.5)
+            known = await journal.read_runs(cluster)
+            live = [run for run in live if (found := known.get((name, run.run))) and found.is_live(_now_ms())]
+        return [run.run for run in runs]
+
+    asked = with_cluster(bootstrap, work, timeout_s=10.0)
+    if not asked:
+        click.echo(f"{name} does not run")
+    else:
+        click.echo(f"{name} {'stopped' if wait else 'was asked to stop'}")
+
+
+# -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _variables(pairs: tuple[str, ...]) -> Mapping[str, str]:
+    return {**os.environ, **parse_pairs(pairs)}
+
+
+def _now_ms() -> int:
+    from moldau.runtime.clock import WallClock
+
+    return WallClock().now_ms()
+
+
+def _find(runs: Mapping[tuple[str, str], Any], name: str, run_id: str | None) -> list[Any]:
+    """The runs of a pipeline, oldest first."""
+    import difflib
+
+    found = sorted((run for run in runs.values() if run.pipeline == name), key=lambda run: run.started_ms)
+    if run_id is not None:
+        found = [run for run in found if run.run == run_id]
+    if found:
+        return found
+    facts = [("pipeline", name if run_id is None else f"{name}, run {run_id}")]
+    near = difflib.get_close_matches(name, sorted({run.pipeline for run in runs.values()}), n=1)
+    if near and near[0] != name:
+        facts.append(("did you mean", near[0]))
+    raise PlainError("MD-3006", "unknown pipeline", facts=facts, fixes=["moldau pipeline list --all"])
+
+
+def _did_not_stop(name: str, runs: list[str], timeout_s: float) -> PlainError:
+    return PlainError(
+        "MD-3007",
+        "the pipeline did not stop in time",
+        facts=[("pipeline", name), ("runs", ", ".join(runs)), ("waited", f"{timeout_s:g} s")],
+        fixes=["wait longer with --timeout SECONDS", "or end its process on its machine: moldau pipeline show " + name],
+    )

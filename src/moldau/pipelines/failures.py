@@ -1,0 +1,109 @@
+"""Spark's errors in one readable sentence, with the place in the user's file where that is known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from moldau.pipelines.places import Place, Text
+
+SENTENCE_MAX: Final = 600
+_POSITION: Final = re.compile(r"\bline (\d+),? pos(?:ition)? (\d+)")
+_FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
+_RAISED: Final = re.compile(
+    r"^(?:\w+\.)*(\w+(?:Error|Exception|Lost|Wrong|Unreachable|Refused|Warning|Failed)): ?(.*)", re.M
+)
+_STREAM_FAILED: Final = re.compile(r"terminated with exception: (.*)", re.S)
+_NOISE: Final = (
+    re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.S),
+    re.compile(r"^\[[A-Z0-9_.]+\] "),
+    re.compile(r"^Job aborted due to stage failure: .*?(?:Lost task [^:]*: |$)", re.S),
+    re.compile(r"^(?:[a-z]+\.)+[A-Z]\w+(?:Exception|Error): "),
+)
+
+
+class PipelineFailed(Exception):
+    """A pipeline cannot go on: what, where in the user's files, and whether trying again could help."""
+
+    def __init__(self, what: str, place: Place | None = None, *, hint: str = "", curable: bool = False) -> None:
+        super().__init__(what)
+        self.what = what
+        self.place = place
+        self.hint = hint
+        self.curable = curable
+
+    def line(self) -> str:
+        """All of it in one line, as events and logs carry it."""
+        where = f"{self.place}: " if self.place is not None else ""
+        return where + self.what + (f" ({self.hint})" if self.hint else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    sentence: str
+    line: int | None = None
+    position: int | None = None
+
+
+def explain(text: str) -> Explained:
+    """The first sentence of one of Spark's messages, and the position in the SQL that it names."""
+    found = _STREAM_FAILED.search(text)
+    if found is not None:
+        text = found.group(1)
+    where = _POSITION.search(text)
+    raised = _RAISED.findall(text) if "Traceback (most recent call last)" in text else []
+    if raised:
+        kind, said = raised[-1]
+        sentence = f"{kind}: {said}" if said else kind
+    else:
+        sentence = _first_sentence(text)
+    return Explained(sentence, *(map(int, where.groups()) if where is not None else ()))
+
+
+def _first_sentence(text: str) -> str:
+    sentence = text.strip()
+    for noise in _NOISE:
+        shorter = noise.sub("", sentence, count=1).strip()
+        sentence = shorter or sentence
+    sentence = sentence.split("\n", 1)[0].strip()
+    return sentence if len(sentence) <= SENTENCE_MAX else sentence[: SENTENCE_MAX - 1] + "…"
+
+
+def place_in_files(text: str, folder: Path) -> Place | None:
+    """The last line of a file of the user, within the pipeline's folder, that a trace in the text names."""
+    found = None
+    for file, line in _FRAME.findall(text):
+        path = Path(file)
+        if path.is_absolute() and folder in path.parents and "site-packages" not in path.parts:
+            found = Place(file, int(line))
+    return found
+
+
+def failed_at(error: BaseException, text: Text | None, place: Place, folder: Path, what: str) -> PipelineFailed:
+    """An error met while a part of the pipeline was built."""
+    said = str(error)
+    explained = explain(said)
+    at = place_in_files(said, folder) or (text.place if text is not None else place)
+    if text is not None and explained.line is not None and explained.position is not None:
+        at = text.at(explained.line, explained.position)
+    return PipelineFailed(f"{what}: {explained.sentence}", at, hint=hint_for(said))
+
+
+_HINTS: Final = (
+    ("STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", "set mode: update, or add a watermark to the source"),
+    ("Append output mode not supported", "set mode: update, or add a watermark to the source"),
+    ("watermark", "add 'watermark: {column, delay}' to the sources that are joined"),
+    ("checkpoint", "a changed pipeline may need a new checkpoint folder"),
+)
+
+
+def hint_for(said: str) -> str:
+    head = said[:600]
+    for word, hint in _HINTS[:2]:
+        if word in head:
+            return hint
+    if "STREAM" in head and "watermark" in head and "join" in head.lower():
+        return _HINTS[2][1]
+    return ""

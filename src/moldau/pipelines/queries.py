@@ -1,0 +1,185 @@
+"""Sinks as streaming queries: each is one query of its own, with its own checkpoint folder and consumer group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.pipelines import options
+from moldau.pipelines.failures import PipelineFailed, failed_at
+from moldau.pipelines.frames import Frames
+from moldau.pipelines.places import Mistakes, Text
+from moldau.pipelines.spec import (
+    ConsoleTarget,
+    FileTarget,
+    LakeTarget,
+    Pipeline,
+    Sink,
+    TableTarget,
+    TopicSource,
+    TopicTarget,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One query to be: a sink, or the dead letters of a source."""
+
+    name: str
+    group: str
+    checkpoint: str
+    sink: Sink | None = None
+    dead_letters: TopicSource | None = None
+    trigger_ms: int | None = None
+
+
+def plan_queries(pipeline: Pipeline, *, once: bool = False) -> list[Plan]:
+    """Every query of a pipeline, named `<pipeline>.<sink>`."""
+    several = len(pipeline.sinks) > 1
+    plans = [
+        Plan(
+            name=f"{pipeline.name}.{sink.name}",
+            group=f"pipeline.{pipeline.name}.{sink.name}" if several else f"pipeline.{pipeline.name}",
+            checkpoint=f"{pipeline.checkpoint}/{sink.name}",
+            sink=sink,
+            trigger_ms=None if once else sink.trigger_ms,
+        )
+        for sink in pipeline.sinks
+    ]
+    return plans + [
+        Plan(
+            name=f"{pipeline.name}.dead_letter.{source.name}",
+            group=f"pipeline.{pipeline.name}.dead_letter.{source.name}",
+            checkpoint=f"{pipeline.checkpoint}/dead_letter.{source.name}",
+            dead_letters=source,
+            trigger_ms=None if once else pipeline.trigger_ms,
+        )
+        for source in pipeline.dead_letters
+    ]
+
+
+def start_query(spark: Any, pipeline: Pipeline, plan: Plan) -> Any:
+    """Build the frames of a query and start it. `PipelineFailed` names the place of what does not work."""
+    frames = Frames(spark, pipeline)
+    if plan.sink is None:
+        assert plan.dead_letters is not None
+        return _start_dead_letters(frames, pipeline, plan, plan.dead_letters)
+    sink = plan.sink
+    frame = frames.build(sink.source.value, plan.group)
+    text = None
+    try:
+        if isinstance(sink.target, TopicTarget):
+            frame = topic_rows(frame, sink.target)
+        writer = _writer(frame, sink, plan)
+        return _start(writer, sink, plan)
+    except Exception as error:
+        place = sink.mode_place if "OUTPUT_MODE" in str(error) or "output mode" in str(error) else sink.place
+        folder = pipeline.file.absolute().parent
+        raise failed_at(error, text, place, folder, f"sink '{sink.name}'") from error
+
+
+def resolve_all(spark: Any, pipeline: Pipeline) -> Mistakes:
+    """Resolve everything before anything runs, so that a mistake in the last sink does not start the first."""
+    mistakes = Mistakes()
+    folder = pipeline.file.absolute().parent
+    for sink in pipeline.sinks:
+        try:
+            frame = Frames(spark, pipeline).build(sink.source.value, "unused")
+        except PipelineFailed as failure:
+            mistakes.add(failure.place or sink.place, failure.what, failure.hint)
+            continue
+        try:
+            if isinstance(sink.target, TopicTarget):
+                topic_rows(frame, sink.target)
+        except Exception as error:
+            failure = failed_at(error, None, sink.place, folder, f"sink '{sink.name}'")
+            mistakes.add(sink.place, failure.what, failure.hint)
+    return mistakes
+
+
+def topic_rows(frame: Any, target: TopicTarget) -> Any:
+    """The columns that format `moldau` writes: key, value, and what else was asked for."""
+    from pyspark.sql import functions as F
+
+    chosen = [_value(frame, target.value).alias("value")]
+    if target.key is not None:
+        chosen.append(_value(frame, target.key).alias("key"))
+    if target.headers:
+        pairs = [
+            F.struct(F.lit(name).alias("key"), F.expr(text.value).cast("string").cast("binary").alias("value"))
+            for name, text in target.headers.items()
+        ]
+        chosen.append(F.array(*pairs).alias("headers"))
+    if target.partition is not None:
+        chosen.append(F.expr(target.partition.value).cast("int").alias("partition"))
+    if target.timestamp is not None:
+        chosen.append(F.expr(target.timestamp.value).cast("timestamp").alias("timestamp"))
+    rows = frame.select(*chosen)
+    kinds = dict(rows.dtypes)
+    for name in ("key", "value"):
+        if kinds.get(name, "binary") not in ("string", "binary"):
+            rows = rows.withColumn(name, F.col(name).cast("string"))
+    return rows
+
+
+def _value(frame: Any, wanted: Text | tuple[str, ...] | None) -> Any:
+    from pyspark.sql import functions as F
+
+    if isinstance(wanted, Text):
+        return F.expr(wanted.value)
+    names = wanted or tuple(frame.columns)
+    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in names)))
+
+
+def _writer(frame: Any, sink: Sink, plan: Plan) -> Any:
+    writer = frame.writeStream.queryName(plan.name).outputMode(sink.mode).option("checkpointLocation", plan.checkpoint)
+    return with_trigger(writer, plan.trigger_ms)
+
+
+def with_trigger(writer: Any, trigger_ms: int | None) -> Any:
+    return (
+        writer.trigger(availableNow=True)
+        if trigger_ms is None
+        else writer.trigger(processingTime=f"{trigger_ms} milliseconds")
+    )
+
+
+def _start(writer: Any, sink: Sink, plan: Plan) -> Any:
+    target = sink.target
+    match target:
+        case TopicTarget():
+            return writer.format("moldau").options(**options.writing(target), **sink.options).start()
+        case FileTarget():
+            if target.partition_by:
+                writer = writer.partitionBy(*target.partition_by)
+            return writer.format(target.format).options(**sink.options).start(target.path)
+        case LakeTarget():
+            from moldau.pipelines.lake import LakeWriter
+
+            return writer.foreachBatch(LakeWriter(target, sink.mode, plan.checkpoint, dict(sink.options))).start()
+        case TableTarget():
+            return _start_table(writer, sink, target)
+        case ConsoleTarget():
+            return writer.format("console").options(**{"truncate": "false", **sink.options}).start()
+
+
+def _start_table(writer: Any, sink: Sink, target: TableTarget) -> Any:
+    if sink.mode == "complete":
+        from moldau.pipelines.lake import TableReplacer
+
+        return writer.foreachBatch(TableReplacer(target, dict(sink.options))).start()
+    if target.partition_by:
+        writer = writer.partitionBy(*target.partition_by)
+    return writer.format(target.format or "parquet").options(**sink.options).toTable(target.table)
+
+
+def _start_dead_letters(frames: Frames, pipeline: Pipeline, plan: Plan, source: TopicSource) -> Any:
+    assert source.dead_letter is not None
+    rows = frames.dead_letters(source, plan.group)
+    target = TopicTarget(topic=source.dead_letter, bootstrap=source.bootstrap, kafka=source.kafka)
+    try:
+        writer = rows.writeStream.queryName(plan.name).option("checkpointLocation", plan.checkpoint)
+        return with_trigger(writer, plan.trigger_ms).format("moldau").options(**options.writing(target)).start()
+    except Exception as error:
+        folder = pipeline.file.absolute().parent
+        raise failed_at(error, None, source.dead_letter.place, folder, f"dead letters of '{source.name}'") from error
