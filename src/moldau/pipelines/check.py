@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.pipelines.graph import find_cycle, inputs, is_stream, needed_for, references
+from moldau.pipelines.graph import both_ways, find_cycle, inputs, is_stream, needed_for, references
 from moldau.pipelines.places import Mistakes, Place, nearest
 from moldau.pipelines.python_code import signature
 from moldau.pipelines.spec import (
@@ -174,4 +174,13 @@ def _check_declarative(pipeline: Pipeline, mistakes: Mistakes) -> None:
         elif sink.trigger_ms is not None:
             mistakes.add(
                 sink.place, f"sink '{sink.name}' has a trigger of its own", "engine 'declarative' has one only"
+            )
+    if not mistakes:
+        for name in both_ways(pipeline):
+            found = pipeline.named(name)
+            assert found is not None
+            mistakes.add(
+                found.place,
+                f"'{name}' feeds both a streaming table and a materialized view, which must read it as a table",
+                "write two sources, or two pipelines",
             )

@@ -90,17 +90,6 @@ def read_modes(pipeline: Pipeline) -> dict[str, bool]:
     return modes
 
 
-def both_ways(pipeline: Pipeline) -> list[str]:
-    """Streams that are needed as a stream by one sink and as a table by another."""
-    edges = inputs(pipeline)
-    wanted: dict[str, set[bool]] = {}
-    for sink in pipeline.sinks:
-        for name in needed_for(sink.source.value, edges):
-            if is_stream(pipeline, name):
-                wanted.setdefault(name, set()).add(sink.mode == "append")
-    return [name for name, ways in wanted.items() if len(ways) > 1]
-
-
 def _view(pipeline: Pipeline, name: str, modes: Mapping[str, bool]) -> str:
     head = f'@dp.temporary_view(name="{name}")\ndef {name}():\n'
     step = pipeline.steps.get(name)
@@ -153,7 +142,7 @@ def _dead_letters(source: str) -> str:
     )
 
 
-# -- used by the generated file ------------------------------------------------------------------------------------------
+# -- used by the generated file --------------------------------------------------------------------------------------
 
 
 class Definitions:

@@ -101,3 +101,14 @@ def python_arguments(step: PythonStep, known: Iterable[str]) -> tuple[bool, list
         return False, []
     names = [parameter.name for parameter in found.parameters if parameter.name not in step.arguments]
     return "spark" in names and "spark" not in known, [name for name in names if name in known]
+
+
+def both_ways(pipeline: Pipeline) -> list[str]:
+    """Streams that are needed as a stream by one sink and as a table by another."""
+    edges = inputs(pipeline)
+    wanted: dict[str, set[bool]] = {}
+    for sink in pipeline.sinks:
+        for name in needed_for(sink.source.value, edges):
+            if is_stream(pipeline, name):
+                wanted.setdefault(name, set()).add(sink.mode == "append")
+    return [name for name, ways in wanted.items() if len(ways) > 1]

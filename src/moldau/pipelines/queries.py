@@ -92,8 +92,8 @@ def resolve_all(spark: Any, pipeline: Pipeline) -> Mistakes:
             if isinstance(sink.target, TopicTarget):
                 topic_rows(frame, sink.target)
         except Exception as error:
-            failure = failed_at(error, None, sink.place, folder, f"sink '{sink.name}'")
-            mistakes.add(sink.place, failure.what, failure.hint)
+            told = failed_at(error, None, sink.place, folder, f"sink '{sink.name}'")
+            mistakes.add(sink.place, told.what, told.hint)
     return mistakes
 
 
