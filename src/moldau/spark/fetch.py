@@ -30,8 +30,9 @@ from moldau.spark.rows import Rows
 from moldau.spark.types import DataLost, OffsetRange, ReadFailed, ReadSettings, lost_sentence, topic_id_bytes
 from moldau.wire.apis import ApiKey
 
-FETCH_BYTES: Final = 8 << 20
-"""At most this much is asked for at once; a single larger batch comes nevertheless."""
+FETCH_BYTES: Final = 2 << 20
+"""At most this much is asked for at once; a single larger batch comes nevertheless. Measured: what fits the processor's
+caches is read in less time than larger pieces."""
 
 FETCH_VERSION_BY_NAME: Final = 12
 FETCH_VERSION_BY_ID: Final = 13
@@ -181,7 +182,8 @@ class _Reading:
         elif self._is_another(progress.range, topic):
             self._lost(progress, progress.range.end, "the topic was deleted and created again")
         elif index not in topic.partitions:
-            self._missing(progress, f"the topic has only {len(topic.partitions)} partitions")
+            count = len(topic.partitions)
+            self._missing(progress, f"the topic has {count} partition{'s' if count != 1 else ''} now")
         elif index not in topic.leaders:
             self._failed(progress, "the partition has no leader")
         else:

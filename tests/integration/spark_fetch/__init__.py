@@ -1,0 +1,1 @@
+"""The executor's half of the Spark source against a real broker, without Spark."""
