@@ -51,6 +51,7 @@ OWN: Final = (
     "includeHeaders",
     "groupIdPrefix",
     "commitOffsets",
+    "nearRecordsMax",
     "columns",
     "key.format",
     "key.schema",
@@ -69,9 +70,10 @@ IGNORED: Final = (
 )
 """Of Spark's Kafka source: they steer workings that are different here, so existing code may keep them."""
 
-STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "nearRecordsMax")
 BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
+NEAR_RECORDS_MAX: Final = 2_000
 GROUP_CHARACTERS_MAX: Final = 200
 
 _REFUSED_CLIENT: Final = {
@@ -134,6 +136,8 @@ class SourceOptions:
     max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    near_records_max: int = NEAR_RECORDS_MAX
+    """Micro-batches of at most so many records are read by the planning process, not by tasks; 0: none."""
     include_headers: bool = False
     group: str = ""
     """Where progress is committed; empty means nowhere."""
@@ -190,6 +194,7 @@ class _Parser:
             max_trigger_delay_ms=self._take("maxTriggerDelay", parse_delay_ms) or MAX_TRIGGER_DELAY_MS,
             min_partitions=self._positive("minPartitions"),
             max_records_per_partition=self._positive("maxRecordsPerPartition"),
+            near_records_max=self._count("nearRecordsMax", NEAR_RECORDS_MAX),
             include_headers=include_headers,
             group=self._group(client, subscription),
             columns=self._columns(),
@@ -220,6 +225,10 @@ class _Parser:
 
     def _positive(self, name: str) -> int | None:
         return self._take(name, parse_positive)
+
+    def _count(self, name: str, default: int) -> int:
+        value = self._take(name, parse_count)
+        return default if value is None else value
 
     def _columns(self) -> tuple[str, ...]:
         return self._take("columns", parse_names) or ()
@@ -397,6 +406,12 @@ def parse_boolean(text: str) -> bool:
 def parse_positive(text: str) -> int:
     if not re.fullmatch(r"\d+", text.strip()) or int(text) == 0:
         raise ValueError(f"'{text}' is not a whole number of at least 1")
+    return int(text)
+
+
+def parse_count(text: str) -> int:
+    if not re.fullmatch(r"\d+", text.strip()):
+        raise ValueError(f"'{text}' is not a whole number")
     return int(text)
 
 

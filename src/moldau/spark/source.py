@@ -48,11 +48,9 @@ class MoldauDataSource(DataSource):
         return MoldauPushingReader(options) if _pushes_down() else MoldauBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from moldau.spark.stream_reader import MoldauStreamReader
-
         options = parse(self.options, streaming=True)
         _check_schema(schema, options)
-        return MoldauStreamReader(options)
+        return _stream_reader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from moldau.spark.sink import MoldauBatchWriter
@@ -63,6 +61,19 @@ class MoldauDataSource(DataSource):
         from moldau.spark.sink import MoldauStreamWriter
 
         return MoldauStreamWriter(dict(self.options), schema, overwrite)
+
+
+def _stream_reader(options: SourceOptions) -> DataSourceStreamReader:
+    from moldau.spark.stream_reader import MoldauStreamReader
+
+    if options.near_records_max == 0:
+        return MoldauStreamReader(options)
+    try:
+        from moldau.spark.near_reader import MoldauNearReader
+    except ImportError:
+        # It stands on a part of PySpark that is not promised to stay; without it every batch is read by tasks.
+        return MoldauStreamReader(options)
+    return MoldauNearReader(options)
 
 
 def _pushes_down() -> bool:
