@@ -5,7 +5,7 @@ sink stays. Readers must not be held up by the open transactions of *other* sink
 the high watermark and judged by the end markers in it. It is read backwards in growing steps: the last decision of a
 busy sink is among the last records, however long the log is.
 
-Pure here: the format of a decision, and the judgement over what was read. `read_decisions` does the reading.
+The format of a decision and the judgement over what was read are pure; `read_decisions` does the reading.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Decision:
     prepared: bool
     """The transactions have no timeout (KIP-939); else only finishing them in time keeps them."""
     finished: bool = False
-    """Known to be committed. Only said of decisions that were not prepared."""
+    """All of them are committed. Said by a second record, after the fact."""
 
     def encode(self) -> bytes:
         prefix = common_prefix([one.transactional_id for one in self.transactions])
@@ -197,13 +197,13 @@ async def _create(cluster: Cluster) -> None:
 
 
 async def read_decisions(
-    cluster: Cluster, partition: TopicPartition, sink: str, patience: Patience, *, settled: bool
-) -> Judged:
-    """What stands and what is open of this sink. `settled`: its decision id was just taken over, so nothing is."""
+    cluster: Cluster, partition: TopicPartition, sink: str, patience: Patience
+) -> list[Written | Marked]:
+    """As much of the end of the log as `judge` needs to know the sink's last decision."""
     pauses = patience.pauses()
     while True:
         try:
-            return judge(await _read_back(cluster, partition, sink.encode()), settled=settled)
+            return await _read_back(cluster, partition, sink.encode())
         except (BrokerRefused, *TRANSPORT_FAILURES) as failure:
             # Cleaning may move the beginning between two questions; everything else the pauses judge.
             if not (isinstance(failure, BrokerRefused) and failure.code is ErrorCode.OFFSET_OUT_OF_RANGE):

@@ -5,7 +5,11 @@ A batch consists of transactions that its tasks left open. Committing it takes t
     prepare   each transaction is taken over, so that its task cannot touch it any more, and loses its timeout (KIP-939)
     decide    one record in `__moldau_decisions`, written in a transaction of its own: before it nothing of the batch
               counts, after it all of it does
-    finish    the decided transactions are committed; whoever comes next does it again if this driver dies over it
+    finish    the decided transactions are committed, and a second record says that they are; whoever comes next
+              finishes what this driver left unfinished
+
+The second record is what lets ids be used again: as long as it is missing, nobody has written anything more under the
+ids of the decision, so their coordinators still know what became of them.
 
 A driver first takes over the sink's decision id. That fences every older driver: its decision either stands by then and
 is seen, or will never stand. Nothing is aborted unconditionally: an abort names the producer epoch that was seen open
@@ -25,11 +29,12 @@ import enum
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 from moldau.client.cluster import Cluster
-from moldau.client.decision_log import Decision, decision_partition, read_decisions
+from moldau.client.decision_log import Decision, decision_partition, judge, read_decisions
 from moldau.client.failures import BrokerRefused
 from moldau.client.patience import TRANSPORT_FAILURES, Patience
 from moldau.client.transactional import TransactionalWriter, begin
@@ -84,13 +89,12 @@ class CommitOutcome(enum.Enum):
 class SinkTakenOver(WorldError):
     """Another driver of the same sink has begun. What it finds undecided it aborts."""
 
-    def __init__(self, sink: str, batch: int) -> None:
+    def __init__(self, sink: str) -> None:
         super().__init__(
-            f"another query writes to the sink '{sink}' now; batch {batch} was not decided by this one. "
+            f"another query writes to the sink '{sink}' now, and decides what becomes of this one's last batch. "
             f"If two queries are meant to run at once, give them different sink ids"
         )
         self.sink = sink
-        self.batch = batch
 
 
 class DecidedTransactionLost(WorldError):
@@ -119,12 +123,15 @@ class BatchCommitter:
         sink: str,
         *,
         within_s: float = COMMIT_WITHIN_S,
+        accepts_losses: bool = False,
         on_step: Callable[[str], None] = lambda _: None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.sink = sink
         self._cluster = cluster
         self._within_s = within_s
+        self._accepts_losses = accepts_losses
+        """Go on, with an error in the log, where a decided transaction was lost; else nothing goes on."""
         self._on_step = on_step
         """Told before and after every step that changes something: tests stop drivers there."""
         self._now_ms = now_ms
@@ -137,16 +144,15 @@ class BatchCommitter:
         patience = Patience(self._within_s)
         partition = await decision_partition(self._cluster, self.sink, patience)
         writer = await self._take_over(patience)
-        last = (await read_decisions(self._cluster, partition, self.sink, patience, settled=True)).decided
+        last, writer = await self._last_decision(writer, partition, patience)
+        log.info("run %s of the sink '%s' begins after batch %s", run, self.sink, "-" if last is None else last.batch)
         if last is not None:
-            await self._finish_last(last, run, patience)
+            writer = await self._finish_last(last, writer, partition, patience)
         leftovers = await self._open_ones(decision_id(self.sink) + ":", (), patience)
         if leftovers:
             # Still the owner, after looking? Then none of them belongs to a successor.
-            writer = await self._confirm(writer, patience)
+            await self._confirm(writer, patience)
             await self._abort_all(leftovers, patience)
-        if last is not None and not last.prepared and not last.finished:
-            await self._note_finished(last, writer, partition, patience)
         return None if last is None else last.batch
 
     async def commit(self, batch: int, run: str, transactions: Sequence[TaskTransaction]) -> CommitOutcome:
@@ -160,9 +166,9 @@ class BatchCommitter:
         await self._coordinators.find_many([one.transactional_id for one in ours], patience)
         writer = await self._take_over(patience)
         self._on_step("fenced")
-        last = (await read_decisions(self._cluster, partition, self.sink, patience, settled=True)).decided
+        last, writer = await self._last_decision(writer, partition, patience)
         if last is not None:
-            await self._finish_last(last, run, patience)
+            writer = await self._finish_last(last, writer, partition, patience)
             if last.batch >= batch:
                 return await self._repeated(batch, run, ours, last, patience)
         prepared, leftovers = await asyncio.gather(
@@ -172,12 +178,12 @@ class BatchCommitter:
         handles = tuple(after or before for before, after in zip(ours, prepared, strict=True))
         decision = Decision(batch, run, handles, prepared=all(prepared))
         self._on_step("prepared")
-        await self._decide(decision, writer, partition, patience)
+        writer = await self._decide(decision, writer, partition, patience)
         self._on_step("decided")
         await asyncio.gather(self._finish(decision, patience), self._abort_all(leftovers, patience))
         self._on_step("finished")
-        if not decision.prepared:
-            await self._note_finished(decision, None, partition, patience)
+        await self._decide(replace(decision, finished=True), writer, partition, patience)
+        self._on_step("noted")
         return CommitOutcome.DECIDED
 
     async def abort(self, run: str, transactions: Sequence[TaskTransaction]) -> None:
@@ -185,9 +191,9 @@ class BatchCommitter:
         a decision names. Fences nobody, so a driver that was replaced cannot disturb its successor with this."""
         patience = Patience(self._within_s)
         partition = await decision_partition(self._cluster, self.sink, patience)
-        judged = await read_decisions(self._cluster, partition, self.sink, patience, settled=False)
-        decisions = [*([judged.decided] if judged.decided is not None else []), *judged.open]
-        named = {one.transactional_id for decision in decisions for one in decision.transactions}
+        judged = judge(await read_decisions(self._cluster, partition, self.sink, patience))
+        unfinished = [one for one in (judged.decided, *judged.open) if one is not None and not one.finished]
+        named = {one.transactional_id for decision in unfinished for one in decision.transactions}
         extra = [one.transactional_id for one in transactions]
         open_ones = await self._open_ones(run_prefix(self.sink, run), named, patience, also=extra)
         await self._abort_all(open_ones, patience)
@@ -203,23 +209,37 @@ class BatchCommitter:
             within_s=patience.left_s,
             delivery_timeout_s=self._within_s,
             coordinators=self._coordinators,
+            spares_prepared=False,
         )
 
+    async def _last_decision(
+        self, writer: TransactionalWriter, partition: TopicPartition, patience: Patience
+    ) -> tuple[Decision | None, TransactionalWriter]:
+        """What stands. Of the owner nothing is open; so a record without an end either lost its marker to cleaning, or
+        was written by a successor while this driver slept: then it is not the owner any more."""
+        events = await read_decisions(self._cluster, partition, self.sink, patience)
+        judged = judge(events)
+        if not judged.open:
+            return judged.decided, writer
+        writer = await self._confirm(writer, patience)
+        return judge(events, settled=True).decided, writer
+
     async def _confirm(self, writer: TransactionalWriter, patience: Patience) -> TransactionalWriter:
+        """Raise if another driver has taken over."""
         try:
             handle = await self._coordinators.take_over(
                 writer.handle.transactional_id, patience, timeout_ms=DECISION_TIMEOUT_MS, believed=writer.handle
             )
         except BrokerRefused as refusal:
             if refusal.code in _FENCED:
-                raise SinkTakenOver(self.sink, -1) from refusal
+                raise SinkTakenOver(self.sink) from refusal
             raise
-        return TransactionalWriter(self._cluster, self._coordinators, handle, implicit=writer.implicit)
+        return writer.following(handle)
 
     async def _decide(
         self, decision: Decision, writer: TransactionalWriter, partition: TopicPartition, patience: Patience
-    ) -> None:
-        """The commit point. Returns only when the decision stands."""
+    ) -> TransactionalWriter:
+        """The commit point: when this returns the record stands. The answer writes the next one."""
         value = decision.encode()
         builder = BatchBuilder(
             codec=GZIP if len(value) >= COMPRESS_FROM_BYTES else 0,
@@ -240,24 +260,13 @@ class BatchCommitter:
                     f"max.message.bytes of {partition.topic}: write with fewer tasks, or raise it"
                 ) from refusal
             if refusal.code in _FENCED:
-                raise SinkTakenOver(self.sink, decision.batch) from refusal
+                raise SinkTakenOver(self.sink) from refusal
             raise
-        self._on_step("written")
-        ended = await self._coordinators.end(writer.handle, patience, commit=True)
-        if ended is not Ended.YES:
-            raise SinkTakenOver(self.sink, decision.batch)
-
-    async def _note_finished(
-        self,
-        decision: Decision,
-        writer: TransactionalWriter | None,
-        partition: TopicPartition,
-        patience: Patience,
-    ) -> None:
-        """Transactions with a timeout may be forgotten by their coordinators one day; then this note is the only proof
-        that they were committed."""
-        done = Decision(decision.batch, decision.run, decision.transactions, prepared=False, finished=True)
-        await self._decide(done, writer or await self._take_over(patience), partition, patience)
+        self._on_step("note written" if decision.finished else "written")
+        ending = await self._coordinators.end(writer.handle, patience, commit=True)
+        if ending.how is not Ended.YES:
+            raise SinkTakenOver(self.sink)
+        return writer.following(ending.following)
 
     # -- prepare, finish ---------------------------------------------------------------------------------------
 
@@ -278,32 +287,26 @@ class BatchCommitter:
 
     async def _finish_one(self, decision: Decision, transaction: TaskTransaction, patience: Patience) -> None:
         self._on_step("finishing")
-        ended = await self._coordinators.end(transaction, patience, commit=True)
-        if ended is Ended.YES:
+        if (await self._coordinators.end(transaction, patience, commit=True)).how is Ended.YES:
             return
         found = await self._coordinators.describe([transaction.transactional_id], patience)
-        why = loss(transaction, found.get(transaction.transactional_id), decision, same_run=False)
+        why = loss(transaction, found.get(transaction.transactional_id), decision)
         if why is not None:
-            raise DecidedTransactionLost(self.sink, decision, transaction, why)
+            lost = DecidedTransactionLost(self.sink, decision, transaction, why)
+            if not self._accepts_losses:
+                raise lost
+            log.error("%s. Going on, as was asked for", lost)
 
-    async def _finish_last(self, last: Decision, run: str, patience: Patience) -> None:
-        """Before anything new is decided: nothing of the last decision may be left open. One question to each
-        coordinator when all is done, which is the rule."""
+    async def _finish_last(
+        self, last: Decision, writer: TransactionalWriter, partition: TopicPartition, patience: Patience
+    ) -> TransactionalWriter:
+        """Before anything new is decided or written: nothing of the last decision may be left open."""
         if last.finished:
-            return
-        found = await self._coordinators.describe([one.transactional_id for one in last.transactions], patience)
-        unfinished = []
-        for one in last.transactions:
-            known = found.get(one.transactional_id)
-            if _is_open(one, known):
-                unfinished.append(one)
-                continue
-            why = loss(one, known, last, same_run=last.run == run)
-            if why is not None:
-                raise DecidedTransactionLost(self.sink, last, one, why)
-        if unfinished:
-            log.warning("batch %d of the sink '%s' was decided and is being finished now", last.batch, self.sink)
-        await self._each(unfinished, lambda one: self._finish_one(last, one, patience))
+            return writer
+        log.warning("batch %d of the sink '%s' was decided and is being finished now", last.batch, self.sink)
+        await self._coordinators.find_many([one.transactional_id for one in last.transactions], patience)
+        await self._finish(last, patience)
+        return await self._decide(replace(last, finished=True), writer, partition, patience)
 
     async def _repeated(
         self, batch: int, run: str, ours: Sequence[TaskTransaction], last: Decision, patience: Patience
@@ -391,19 +394,14 @@ def _is_named(ours: TaskTransaction, decision: Decision) -> bool:
     )
 
 
-def loss(transaction: TaskTransaction, found: Described | None, decision: Decision, *, same_run: bool) -> str | None:
-    """Why a decided transaction that is not open any more must be taken for lost; None: it was committed.
+def loss(transaction: TaskTransaction, found: Described | None, decision: Decision) -> str | None:
+    """Why a decided transaction that cannot be committed any more must be taken for lost; None: it was committed.
 
-    `same_run`: the question comes from the run that decided. It begins the next transaction under an id only after the
-    last one is finished, and cannot begin it over a prepared one (`StillPrepared`).
+    Asked only as long as nothing says that the decision is finished: until then nobody begins anything under its ids.
     """
-    if same_run and decision.prepared:
-        return None
     if found is None:
         # Ids are forgotten long after they came to rest, and nobody but a finisher brings a prepared one to rest.
-        if decision.prepared:
-            return None
-        return "its coordinator has forgotten it, and nothing says that it was finished in time"
+        return None if decision.prepared else "its coordinator has forgotten it"
     went_on = (found.producer_id, found.producer_epoch) > (transaction.producer_id, transaction.producer_epoch + 1)
     if found.state in COMMITTED and not went_on:
         return None

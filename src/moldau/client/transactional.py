@@ -80,12 +80,13 @@ async def begin(
     bytes_in_flight_max: int = BYTES_IN_FLIGHT_MAX,
     delivery_timeout_s: float = DELIVERY_TIMEOUT_S,
     coordinators: Coordinators | None = None,
+    spares_prepared: bool = True,
 ) -> TransactionalWriter:
     """Become the producer of the id; whatever was open under it is aborted, but for a prepared transaction: that one
     is decided, or will be, by somebody else (`StillPrepared`). The transaction opens with its first batch."""
     known = coordinators or Coordinators(cluster)
     patience = Patience(within_s)
-    if supports_two_phase(await known.connection(transactional_id, patience)):
+    if spares_prepared and supports_two_phase(await known.connection(transactional_id, patience)):
         found = (await known.describe([transactional_id], patience)).get(transactional_id)
         if found is not None and found.is_prepared:
             raise StillPrepared(transactional_id)
@@ -179,6 +180,19 @@ class TransactionalWriter:
         await self.flush()
         return await self._end(commit=True)
 
+    def following(self, handle: TaskTransaction) -> TransactionalWriter:
+        """The writer of the next transaction, after this one was ended and `handle` was the answer. Without a new epoch
+        it is this one: sequences go on."""
+        if handle == self.handle:
+            return self
+        return TransactionalWriter(
+            self._cluster,
+            self._coordinators,
+            handle,
+            implicit=self.implicit,
+            delivery_timeout_s=self._delivery_timeout_s,
+        )
+
     async def abort(self) -> None:
         """Stop and leave nothing visible. Fenced or already over: then somebody else has seen to it."""
         await self._lanes.close()
@@ -188,7 +202,7 @@ class TransactionalWriter:
     async def _end(self, *, commit: bool) -> Ended:
         if not self.is_open:
             return Ended.YES
-        return await self._coordinators.end(self.handle, Patience(ABORT_WITHIN_S), commit=commit)
+        return (await self._coordinators.end(self.handle, Patience(ABORT_WITHIN_S), commit=commit)).how
 
     async def _join(self, partition: TopicPartition) -> None:
         """Transactions v1: add the partition, together with all that wait for it by then."""

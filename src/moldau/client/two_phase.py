@@ -89,6 +89,12 @@ class Ended(enum.Enum):
     """The coordinator does not know the id (any more), or it has another producer id now."""
 
 
+class Ending(NamedTuple):
+    how: Ended
+    following: TaskTransaction
+    """Who the producer is after a YES: with transactions v2 the next epoch, else the same."""
+
+
 _ENDS: Final = {
     ErrorCode.NONE: Ended.YES,
     ErrorCode.INVALID_TXN_STATE: Ended.OTHER_WAY,
@@ -246,7 +252,7 @@ class Coordinators:
             raise NotPrepared(transaction, "no transaction is open (it timed out, or somebody ended it)")
         raise NotPrepared(transaction, f"producer {ongoing[0]} in epoch {ongoing[1]} has one open instead")
 
-    async def end(self, transaction: TaskTransaction, patience: Patience, *, commit: bool) -> Ended:
+    async def end(self, transaction: TaskTransaction, patience: Patience, *, commit: bool) -> Ending:
         """Commit or abort. Waits while the coordinator is busy with carrying out an end."""
         name = transaction.transactional_id
         request = EndTxnRequest(
@@ -266,7 +272,10 @@ class Coordinators:
         code = ErrorCode(answer.error_code)
         if code not in _ENDS:
             raise BrokerRefused(code, subject=name)
-        return _ENDS[code]
+        following = transaction
+        if code is ErrorCode.NONE and answer.producer_id >= 0:
+            following = TaskTransaction(name, int(answer.producer_id), int(answer.producer_epoch))
+        return Ending(_ENDS[code], following)
 
     async def describe(self, transactional_ids: Sequence[str], patience: Patience) -> dict[str, Described]:
         """What their coordinators know; ids that nobody knows are left out."""
