@@ -177,6 +177,10 @@ class BatchCommitter:
         )
         handles = tuple(after or before for before, after in zip(ours, prepared, strict=True))
         decision = Decision(batch, run, handles, prepared=all(prepared))
+        if not decision.prepared:
+            # Their epochs say nothing about who decided them: leave those of other runs to their timeout.
+            own = run_prefix(self.sink, run)
+            leftovers = [one for one in leftovers if one.transactional_id.startswith(own)]
         self._on_step("prepared")
         writer = await self._decide(decision, writer, partition, patience)
         self._on_step("decided")
@@ -263,7 +267,7 @@ class BatchCommitter:
                 raise SinkTakenOver(self.sink) from refusal
             raise
         self._on_step("note written" if decision.finished else "written")
-        ending = await self._coordinators.end(writer.handle, patience, commit=True)
+        ending = await self._coordinators.end_and_go_on(writer.handle, patience, commit=True)
         if ending.how is not Ended.YES:
             raise SinkTakenOver(self.sink)
         return writer.following(ending.following)
@@ -287,7 +291,7 @@ class BatchCommitter:
 
     async def _finish_one(self, decision: Decision, transaction: TaskTransaction, patience: Patience) -> None:
         self._on_step("finishing")
-        if (await self._coordinators.end(transaction, patience, commit=True)).how is Ended.YES:
+        if await self._coordinators.end(transaction, patience, commit=True) is Ended.YES:
             return
         found = await self._coordinators.describe([transaction.transactional_id], patience)
         why = loss(transaction, found.get(transaction.transactional_id), decision)

@@ -202,7 +202,7 @@ class TransactionalWriter:
     async def _end(self, *, commit: bool) -> Ended:
         if not self.is_open:
             return Ended.YES
-        return (await self._coordinators.end(self.handle, Patience(ABORT_WITHIN_S), commit=commit)).how
+        return await self._coordinators.end(self.handle, Patience(ABORT_WITHIN_S), commit=commit)
 
     async def _join(self, partition: TopicPartition) -> None:
         """Transactions v1: add the partition, together with all that wait for it by then."""

@@ -252,7 +252,10 @@ class Coordinators:
             raise NotPrepared(transaction, "no transaction is open (it timed out, or somebody ended it)")
         raise NotPrepared(transaction, f"producer {ongoing[0]} in epoch {ongoing[1]} has one open instead")
 
-    async def end(self, transaction: TaskTransaction, patience: Patience, *, commit: bool) -> Ending:
+    async def end(self, transaction: TaskTransaction, patience: Patience, *, commit: bool) -> Ended:
+        return (await self.end_and_go_on(transaction, patience, commit=commit)).how
+
+    async def end_and_go_on(self, transaction: TaskTransaction, patience: Patience, *, commit: bool) -> Ending:
         """Commit or abort. Waits while the coordinator is busy with carrying out an end."""
         name = transaction.transactional_id
         request = EndTxnRequest(
