@@ -50,7 +50,8 @@ def test_transactions_aborted_interleaved_and_open(bootstrap: str, unique: Calla
     create_topic(bootstrap, topic, 2)
     plain = producer(bootstrap)
     first, second, hanging = (
-        producer(bootstrap, transactional_id=f"{topic}-{name}", compression_type=codec) for name in "abc"
+        producer(bootstrap, transactional_id=f"{topic}-{name}", compression_type=codec, transaction_timeout_ms=600_000)
+        for name in "abc"
     )
     for own in (first, second, hanging):
         own.init_transactions(20)
