@@ -95,11 +95,12 @@ def _view(pipeline: Pipeline, name: str, modes: Mapping[str, bool]) -> str:
     step = pipeline.steps.get(name)
     if step is None:
         return head + f'    return parts.source("{name}", stream={modes[name]})\n'
-    if isinstance(step, SqlStep) and step.watermark is None:
+    if isinstance(step, SqlStep) and step.watermark is None and '"""' not in step.sql.value:
         text = streaming_sql(step.sql.value, modes).strip()
         body = "".join(f"        {line}\n".rstrip(" ") for line in text.splitlines())
         return head + f'    return spark.sql(  # noqa: F821\n        r"""\n{body}        """\n    )\n'
-    return head + f'    return parts.step("{name}", {dict(modes)!r})\n'
+    reads = {each: modes[each] for each in inputs(pipeline)[name]}
+    return head + f'    return parts.step("{name}", {reads!r})\n'
 
 
 def streaming_sql(sql: str, modes: Mapping[str, bool]) -> str:
@@ -159,7 +160,7 @@ class Definitions:
 
     def step(self, name: str, modes: Mapping[str, bool]) -> Any:
         step = self._pipeline.steps[name]
-        reads = {each: self._read(each, stream) for each, stream in modes.items() if each != name}
+        reads = {each: self._read(each, stream) for each, stream in modes.items()}
         frames = Frames(self._spark, self._pipeline, declared=True)
         if isinstance(step, PythonStep):
             _, views = python_arguments(step, reads)

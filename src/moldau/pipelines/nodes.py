@@ -70,6 +70,8 @@ def parse_yaml(source: str, file: str, mistakes: Mistakes) -> Node | None:
 def _yaml_hint(problem: str) -> str:
     if "mapping values are not allowed" in problem:
         return "put a text that contains ': ' in quotes, or in a block after '|'"
+    if "expected ',' or" in problem:
+        return "inside {...} and [...] a text with a comma, quote or bracket must be in quotes"
     if "'\\t'" in problem:
         return "YAML is indented with spaces, not tabs"
     return ""
