@@ -21,6 +21,7 @@ from moldau.client.failures import NoBrokerAnswers
 from moldau.client.patience import Patience
 from moldau.client.transactional import TaskTransaction, begin
 from moldau.client.transactions import list_transactions, open_transactions
+from moldau.client.two_phase import Coordinators
 from moldau.model.ids import TopicPartition
 from moldau.records.builder import BatchBuilder
 from moldau.runtime.net import RealNetwork
@@ -129,6 +130,22 @@ def commit(
     async def work(cluster: Cluster) -> str:
         committer = BatchCommitter(cluster, place.sink, within_s=place.within_s, on_step=Trap(fault))
         return (await committer.commit(batch, run, transactions)).value
+
+    said: str = with_cluster(place, work)
+    return said
+
+
+def commit_without_deciding(
+    place: Place, batch: int, run: str, transactions: Sequence[TaskTransaction], fault: Fault | None = None
+) -> str:
+    """A planted bug: what a sink without a decision would do. The attack must find it."""
+
+    async def work(cluster: Cluster) -> str:
+        trap, coordinators = Trap(fault), Coordinators(cluster)
+        for one in transactions:
+            await coordinators.end(one, Patience(place.within_s), commit=True)
+            trap("finishing")
+        return "decided"
 
     said: str = with_cluster(place, work)
     return said

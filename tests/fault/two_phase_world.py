@@ -88,6 +88,7 @@ class World:
         two_phase: bool = True,
         bootstrap: str | None = None,
         timeout_ms: int = 60_000,
+        commit: Callable[..., str] = actors.commit,
     ) -> None:
         self.random = random.Random(seed)
         self.folder = folder
@@ -95,6 +96,7 @@ class World:
         self.script = list(script)
         """Faults of the first commits, in this order; behind them chance decides, if `chaos`."""
         self.chaos = chaos
+        self.commit = commit
         self.facts = Facts()
         self.zombies: list[tuple[int, Path]] = []
         """Stopped processes and where they will report."""
@@ -177,7 +179,7 @@ class World:
     def _commit(self, batch: int, run: str, transactions: list[TaskTransaction]) -> bool:
         scripted = bool(self.script)
         fault = self._next_fault()
-        pid, report = self._start(partial(actors.commit, self.place, batch, run, transactions, fault))
+        pid, report = self._start(partial(self.commit, self.place, batch, run, transactions, fault))
         self._maybe_kill_broker()
         said = self._end(pid, report, "driver" if fault is None else f"driver {fault.step}")
         if said is None:
@@ -285,16 +287,19 @@ def main() -> int:
     parser.add_argument("--one-phase", action="store_true", help="a broker without KIP-939")
     parser.add_argument("--bootstrap", help="attack the sink on this cluster, which is left alone itself")
     parser.add_argument("--script", action="store_true", help="every step once, in order, and no other chance")
+    parser.add_argument("--planted", action="store_true", help="commit without a decision; must be found out")
     asked = parser.parse_args()
+    script = [Fault("finishing")] if asked.planted else every_step() if asked.script else []
     with tempfile.TemporaryDirectory(prefix="moldau-two-phase-") as folder:
         world = World(
             Path(folder),
             batches=asked.batches,
             seed=asked.seed,
-            script=every_step() if asked.script else (),
-            chaos=not asked.script,
+            script=script,
+            chaos=not (asked.script or asked.planted),
             two_phase=not asked.one_phase,
             bootstrap=asked.bootstrap,
+            commit=actors.commit_without_deciding if asked.planted else actors.commit,
         )
         facts = world.run()
     events = ", ".join(f"{name} {count}" for name, count in sorted(facts.events.items()))

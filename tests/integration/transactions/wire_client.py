@@ -150,6 +150,21 @@ class WireClient:
         response = self.ask(ApiKey.INIT_PRODUCER_ID, request, version)
         return name_of(response.error_code), response.producer_id, response.producer_epoch
 
+    def keep(self, transactional_id: str, *, two_phase: bool = True) -> tuple[str, tuple[int, int], tuple[int, int]]:
+        """(error, who may end the open transaction, who wrote it), as whoever comes to end it (KIP-939)."""
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=60_000,
+            enable2_pc=two_phase,
+            keep_prepared_txn=True,
+        )
+        row = self.ask(ApiKey.INIT_PRODUCER_ID, request, 6)
+        return (
+            name_of(row.error_code),
+            (row.producer_id, row.producer_epoch),
+            (row.ongoing_txn_producer_id, row.ongoing_txn_producer_epoch),
+        )
+
     def begin(self, transactional_id: str, *, version: int = 5, timeout_ms: int = 60_000) -> tuple[int, int]:
         """Init until it is let in, as a client does."""
         self.find_coordinator(transactional_id)
