@@ -22,15 +22,23 @@ NEAR_BYTES_MAX: Final = 1 << 20
 """Rows that come with the plan pass through the driver: more than this and tasks are the better way."""
 
 
-class MoldauNearReader(MoldauStreamReader, _SimpleStreamReaderWrapper):
-    """Spark asks `getCache` right after `partitions`; None means that tasks read what was planned."""
+class MoldauNearReader(MoldauStreamReader):
+    """Spark asks `getCache` right after `partitions` where it takes the reader for a simple one.
+
+    It must do so only when rows are ready: of simple readers it does not want to know how far the topics go, and a
+    query's progress would not tell.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
-        MoldauStreamReader.__init__(self, options)
-        # Spark looks here whether Trigger.AvailableNow is supported.
-        self.simple_reader = self
+        super().__init__(options)
         self._rows: list[Any] | None = None
         self._record_bytes = 0.0
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        """What `isinstance` believes. `getattr`: it is also asked while the object is being unpickled."""
+        ready = getattr(self, "_rows", None) is not None
+        return _SimpleStreamReaderWrapper if ready else MoldauNearReader
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         self._rows = None
@@ -48,7 +56,8 @@ class MoldauNearReader(MoldauStreamReader, _SimpleStreamReaderWrapper):
         return None if rows is None else iter(rows)
 
     def _looks_small(self, records: int) -> bool:
-        if self.options.min_partitions is not None or not 0 < records <= self.options.near_records_max:
+        most = min(self.options.near_records_max, self.options.max_records_per_partition or records)
+        if self.options.min_partitions is not None or not 0 < records <= most:
             return False
         if records * self._record_bytes <= NEAR_BYTES_MAX:
             return True

@@ -152,11 +152,12 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _snapshot_for(self, end: dict[str, Any], until: Offsets) -> Snapshot:
         """The one the end was taken from; a batch that is repeated after a restart needs a new one."""
-        if self._planned is not None and self._planned[0] == end:
-            return self._planned[1]
-        return self._ask(
-            lambda cluster: log_ends.take(cluster, self.options, expected=until), "looking up the end of the topics"
-        )
+        if self._planned is None or self._planned[0] != end:
+            now = self._ask(
+                lambda cluster: log_ends.take(cluster, self.options, expected=until), "looking up the end of the topics"
+            )
+            self._planned = (end, now)  # Spark may plan a batch more than once
+        return self._planned[1]
 
     # -- what is done ------------------------------------------------------------------------------------------------
 

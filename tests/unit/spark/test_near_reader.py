@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from moldau.spark import near_reader
 from moldau.spark.batch_reader import OffsetsPartition
@@ -97,6 +101,26 @@ def test_an_empty_batch_has_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_asks_for_partitions_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     planned, rows = Scene(monkeypatch, minPartitions="2").plan()
     assert (len(planned), rows) == (2, None)
+
+
+def test_who_limits_partitions_gets_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, rows = Scene(monkeypatch, maxRecordsPerPartition="9").plan()
+    assert (len(planned), rows) == (2, None)
+
+
+def test_spark_takes_it_for_a_simple_reader_only_while_rows_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Scene(monkeypatch).reader
+    assert not isinstance(reader, _SimpleStreamReaderWrapper)
+    assert isinstance(reader, SupportsTriggerAvailableNow)
+    reader.partitions({}, {})
+    assert isinstance(reader, _SimpleStreamReaderWrapper)
+    reader.getCache({}, {})
+    assert not isinstance(reader, _SimpleStreamReaderWrapper)
+
+
+def test_it_travels_to_executors() -> None:
+    reader = MoldauNearReader(parse(OPTIONS, streaming=True))
+    assert pickle.loads(CloudPickleSerializer().dumps(reader)).options == reader.options
 
 
 def test_it_can_be_turned_off() -> None:
