@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from moldau.pipelines.graph import both_ways, find_cycle, inputs, is_stream, needed_for, references
 from moldau.pipelines.places import Mistakes, Place, nearest
 from moldau.pipelines.python_code import signature
@@ -19,16 +21,17 @@ from moldau.pipelines.spec import (
 )
 
 
-def check(pipeline: Pipeline, mistakes: Mistakes) -> None:
-    known = {**pipeline.sources, **pipeline.steps}
+def check(pipeline: Pipeline, mistakes: Mistakes, declared: Collection[str] = ()) -> None:
+    """`declared` are names of parts that could not be read: they exist, so they are not missed a second time."""
+    known = list(dict.fromkeys([*pipeline.sources, *pipeline.steps, *sorted(declared)]))
     for name, step in pipeline.steps.items():
         if name in pipeline.sources:
             place = pipeline.sources[name].place
             mistakes.add(step.place, f"'{name}' is the name of a source already", f"the source is at line {place.line}")
-        _check_step(pipeline, step, list(known), mistakes)
+        _check_step(pipeline, step, known, mistakes)
     for sink in pipeline.sinks:
         if sink.source.value not in known:
-            _unknown(sink.source.value, sink.source.place, list(known), mistakes)
+            _unknown(sink.source.value, sink.source.place, known, mistakes)
     edges = inputs(pipeline)
     cycle = find_cycle(edges)
     if cycle:

@@ -30,8 +30,21 @@ def load(path: Path, variables: Mapping[str, str], mistakes: Mistakes) -> Pipeli
         return None
     pipeline = read_pipeline(substitute(tree, variables, mistakes), path, mistakes)
     if pipeline is not None:
-        check(pipeline, mistakes)
+        check(pipeline, mistakes, declared(tree))
     return pipeline
+
+
+def declared(tree: Node) -> set[str]:
+    """Every name that is given to a source or step, also where the rest could not be read."""
+    parts = tree.value if isinstance(tree.value, dict) else {}
+    sources = parts["sources"].value if "sources" in parts else {}
+    steps = parts["steps"].value if "steps" in parts else []
+    found = set(sources) if isinstance(sources, dict) else set()
+    for step in steps if isinstance(steps, list) else []:
+        name = step.value.get("name") if isinstance(step.value, dict) else None
+        if name is not None and isinstance(name.value, str):
+            found.add(name.value)
+    return found
 
 
 def load_or_raise(path: Path, variables: Mapping[str, str]) -> Pipeline:
