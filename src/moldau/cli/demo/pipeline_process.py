@@ -22,7 +22,8 @@ class PipelineProcess:
     """`start`, `stop` (finishes its batch), `kill`. Spark's Java process belongs to it and goes with it."""
 
     def __init__(self, file: Path, bootstrap: str, log_dir: Path) -> None:
-        self.runs = False
+        self.batches = 0
+        self.restarts = 0
         self.rows_per_second = 0.0
         self._file = file
         self._bootstrap = bootstrap
@@ -89,5 +90,7 @@ class PipelineProcess:
         if said["event"] != "progress":
             self._last_words.append(json.dumps(said))
             return
-        self.runs = said["state"] == "running"
-        self.rows_per_second = sum(query["input_rows_per_second"] for query in said["queries"])
+        for query in said["queries"]:  # this pipeline has one
+            self.batches = query["batch_id"] + 1
+            self.restarts = query["restarts"]
+            self.rows_per_second = query["input_rows_per_second"]

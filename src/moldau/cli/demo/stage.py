@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 from rich.console import Console
@@ -18,6 +18,7 @@ from moldau.client.cluster import Cluster
 from moldau.runtime.net import RealNetwork
 
 T = TypeVar("T")
+LINE_EVERY_S: Final = 2.0
 
 
 class DemoFailed(click.ClickException):
@@ -35,6 +36,7 @@ class Stage:
         self.console = Console(highlight=False, soft_wrap=True)
         self.broker = BrokerProcess(folder / "broker")
         self._facts: list[tuple[str, str]] = []
+        self._last_line = 0.0
 
     def say(self, text: str | Table = "") -> None:
         self.console.print(text)
@@ -78,6 +80,12 @@ class Stage:
             transient=True,
             disable=not self.console.is_terminal,
         )
+
+    def plain_progress(self, text: str) -> None:
+        """For those who watch a log instead of a terminal: a line every few seconds."""
+        if not self.console.is_terminal and time.monotonic() - self._last_line >= LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            self.say(f"    {text}")
 
     def bars(self, title: str, unit: str, amounts: Mapping[str, float]) -> Table:
         """A small bar chart, largest first."""
