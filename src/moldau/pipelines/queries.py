@@ -148,7 +148,12 @@ def _start(writer: Any, sink: Sink, plan: Plan) -> Any:
     target = sink.target
     match target:
         case TopicTarget():
-            return writer.format("moldau").options(**options.writing(target), **sink.options).start()
+            given = {**options.writing(target), **sink.options}
+            if sink.mode == "append":
+                return writer.format("moldau").options(**given).start()
+            from moldau.pipelines.topic_batches import TopicBatches
+
+            return writer.foreachBatch(TopicBatches(given, plan.checkpoint, exactly_once=target.exactly_once)).start()
         case FileTarget():
             if target.partition_by:
                 writer = writer.partitionBy(*target.partition_by)
