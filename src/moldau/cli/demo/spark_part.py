@@ -17,12 +17,13 @@ from moldau.cli.demo.reading import ORDINARY_CLIENT, read_as_anybody_would, read
 from moldau.cli.demo.stage import DemoFailed, Stage, expect
 from moldau.client import groups, lag
 from moldau.client.cluster import Cluster
-from moldau.client.failures import AnswerTimedOut, NoBrokerAnswers
+from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers
 from moldau.examples.__main__ import copy
 from moldau.examples.activity.expected import TOTALS
 from moldau.examples.activity.generate import EXAMPLE
 from moldau.examples.events import Event
 from moldau.examples.sending import create_topics, send_all
+from moldau.model.errors import RETRIABLE
 from moldau.model.failures import PeerGone
 from moldau.model.ids import TopicPartition
 from moldau.runtime.clock import WallClock
@@ -138,8 +139,11 @@ class SparkPart:
         try:
             seen.totals = len(await read_topic(cluster, TOTALS))
             seen.lag_records = sum(row.records for row in (await self.measure_lag(cluster)).values())
-        except (PeerGone, NoBrokerAnswers, AnswerTimedOut):
-            return  # the broker is dead for a moment, and that is part of the show
+        except (PeerGone, NoBrokerAnswers, AnswerTimedOut, BrokerRefused) as failure:
+            # The broker is dead for a moment, and that is part of the show.
+            if isinstance(failure, BrokerRefused) and failure.code not in RETRIABLE:
+                raise
+            return
         seen.lag_records_max = max(seen.lag_records_max, seen.lag_records)
 
     def show(self, bar: Progress, tasks: tuple[TaskID, TaskID]) -> None:
