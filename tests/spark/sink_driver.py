@@ -67,7 +67,8 @@ def fail_first_attempts(batches: Iterator[Any]) -> Iterator[Any]:
 def retry(job: dict[str, Any]) -> None:
     spark = make_session("local[2,4]")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 50)
-    frame = spark.range(0, job["rows"], 1, 2).selectExpr("cast(id as string) as value")
+    # Long enough to leave Spark's buffers before the attempt fails.
+    frame = spark.range(0, job["rows"], 1, 2).selectExpr("rpad(id, 1000, ' ') as value")
     failing = frame.mapInArrow(fail_first_attempts, "value string")
     writer = failing.write.format("moldau").option("kafka.bootstrap.servers", job["bootstrap"])
     writer.option("topic", job["topic"]).option("kafka.batch.size", 500).mode("append").save()

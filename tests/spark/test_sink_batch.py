@@ -256,11 +256,13 @@ def test_a_speculative_attempt_leaves_nothing_visible(bootstrap: str, unique: Ca
 
 @pytest.mark.usefixtures("bridge")
 def test_a_plain_write_commits_all_transactions_or_says_which_not(bootstrap: str, unique: Callable[[], str]) -> None:
-    topic = make_topic(bootstrap, unique(), 1)
+    topic, sink = make_topic(bootstrap, unique(), 1), uuid.uuid4().hex
     job = WriteJob(SinkOptions(bootstrap, topic=topic), RecordPlan("value"))
-    kept, fenced = attempt(job, uuid.uuid4().hex, 0, ["kept"]), attempt(job, uuid.uuid4().hex, 0, ["fenced"])
-    taken_over = fenced._replace(producer_epoch=fenced.producer_epoch + 1)
+    attempt(job, sink, 0, ["failed"])
+    one, other = attempt(job, sink, 1, ["one"]), attempt(job, sink, 2, ["other"])
+    taken_over = other._replace(producer_epoch=other.producer_epoch + 1)
     with pytest.raises(Exception, match="nothing of this write is visible"):
-        commit_all(Contact(bootstrap), [kept, taken_over])
-    commit_all(Contact(bootstrap), [kept, fenced])
-    assert values(bootstrap, topic) == ["fenced", "kept"]
+        commit_all(Contact(bootstrap), sink, "run-1", [one, taken_over])
+    commit_all(Contact(bootstrap), sink, "run-1", [one, other])
+    assert values(bootstrap, topic) == ["one", "other"]
+    assert open_transactions(bootstrap, topic) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -135,34 +136,30 @@ def run_driver(job: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
 
-def test_batches_without_rows_and_updates(
+def test_batches_without_rows_and_complete_results(
     spark: Any, bootstrap: str, unique: Callable[[], str], tmp_path: Path
 ) -> None:
     topic = make_topic(bootstrap, unique(), 1)
-    source, checkpoint = tmp_path / "in", tmp_path / "check"
+    source = tmp_path / "in"
     source.mkdir()
-    for number, text in enumerate(["a\nb\na\n", "skip\n", "a\n"]):
+    for number, text in enumerate(["skip\n", "a\nb\na\n", "skip\n", "a\n"]):
         (source / f"{number}.txt").write_text(text)
-    query = (
-        spark.readStream.format("text")
-        .option("maxFilesPerTrigger", 1)
-        .load(str(source))
-        .where("value <> 'skip'")
-        .groupBy("value")
-        .count()
-        .selectExpr("value as key", "cast(count as string) as value")
-        .writeStream.format("moldau")
-        .outputMode("update")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("topic", topic)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(120)
-    seen = [(row.key, row.value) for row in read_all(bootstrap, topic)]
-    assert sorted(seen[:2]) == [(b"a", b"2"), (b"b", b"1")]
-    assert seen[2:] == [(b"a", b"3")]
+        os.utime(source / f"{number}.txt", (1_700_000_000 + number, 1_700_000_000 + number))
+    lines = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(source)).where("value <> 'skip'")
+    counts = lines.groupBy("value").count().selectExpr("value as key", "cast(count as string) as value")
+
+    def run(frame: Any, mode: str, checkpoint: Path) -> None:
+        writer = frame.coalesce(1).writeStream.format("moldau").outputMode(mode)
+        writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination(120)
+
+    run(lines, "append", tmp_path / "lines")
+    assert values(bootstrap, topic) == ["a", "a", "a", "b"]
+    run(counts, "complete", tmp_path / "counts")
+    results = [(row.key, row.value) for row in read_all(bootstrap, topic)[4:]]
+    # Every batch says the whole result again, as with Spark's Kafka sink.
+    assert sorted(results) == [(b"a", b"2"), (b"a", b"2"), (b"a", b"3"), (b"b", b"1"), (b"b", b"1"), (b"b", b"1")]
 
 
 def test_an_empty_replay_finishes_what_was_decided(

@@ -133,7 +133,7 @@ class MoldauBatchWriter(DataSourceArrowWriter):
             return
         version = job.options.txn_version
         if version is None:
-            commit_all(job.contact, transactions)
+            commit_all(job.contact, *identity, transactions)
         elif transactions:
             commit_batch(job.contact, *identity, version, transactions)
         else:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from moldau.client.cluster import Cluster
-from moldau.client.decisions import BatchCommitter, CommitOutcome
+from moldau.client.decisions import BatchCommitter, CommitOutcome, run_prefix
 from moldau.client.patience import Patience
+from moldau.client.transactions import list_transactions
 from moldau.client.two_phase import Coordinators, Ended, NotPrepared, TaskTransaction
 from moldau.model.failures import MoldauError
 from moldau.spark.session import Contact, call, open_cluster
@@ -61,20 +62,16 @@ def settle_empty_batch(contact: Contact, sink: str, run: str) -> None:
     _settled.add((contact.bootstrap, sink, run))
 
 
-def commit_all(contact: Contact, transactions: Sequence[TaskTransaction]) -> None:
-    """Commit without a decision: for writes that nobody would replay."""
+def commit_all(contact: Contact, sink: str, run: str, transactions: Sequence[TaskTransaction]) -> None:
+    """Commit without a decision: for writes that nobody would replay. Failed attempts of the run are aborted."""
 
     async def commit(cluster: Cluster) -> None:
         coordinators, patience = Coordinators(cluster), Patience(COMMIT_WITHIN_S)
         await coordinators.find_many([one.transactional_id for one in transactions], patience)
         await _check_all_open(coordinators, transactions, patience)
-        slots = asyncio.Semaphore(PARALLEL_MAX)
-
-        async def end(one: TaskTransaction) -> Ended:
-            async with slots:
-                return await coordinators.end(one, patience, commit=True)
-
-        ended = await asyncio.gather(*(end(one) for one in transactions))
+        others = await _open_besides(coordinators, run_prefix(sink, run), transactions, patience)
+        ended = await _end_all(coordinators, transactions, patience, commit=True)
+        await _end_all(coordinators, others, patience, commit=False)
         lost = [one for one, how in zip(transactions, ended, strict=True) if how is not Ended.YES]
         if lost:
             raise BatchNotCommitted(
@@ -84,6 +81,29 @@ def commit_all(contact: Contact, transactions: Sequence[TaskTransaction]) -> Non
 
     if transactions:
         _on(contact, commit)
+
+
+async def _end_all(
+    coordinators: Coordinators, transactions: Sequence[TaskTransaction], patience: Patience, *, commit: bool
+) -> list[Ended]:
+    slots = asyncio.Semaphore(PARALLEL_MAX)
+
+    async def end(one: TaskTransaction) -> Ended:
+        async with slots:
+            return await coordinators.end(one, patience, commit=commit)
+
+    return await asyncio.gather(*(end(one) for one in transactions))
+
+
+async def _open_besides(
+    coordinators: Coordinators, prefix: str, ours: Sequence[TaskTransaction], patience: Patience
+) -> list[TaskTransaction]:
+    """What attempts that failed, or were not needed, left open: it would hide everything behind it."""
+    listed = await list_transactions(coordinators.cluster, states=[ONGOING])
+    known = {one.transactional_id for one in ours}
+    names = [row.transactional_id for row in listed if row.transactional_id.startswith(prefix)]
+    found = await coordinators.describe([name for name in names if name not in known], patience)
+    return [TaskTransaction(name, row.producer_id, row.producer_epoch) for name, row in found.items()]
 
 
 async def _check_all_open(
