@@ -10,7 +10,7 @@ import pytest
 from moldau.model.failures import CorruptBatch
 from moldau.records.batch import iterate_headers
 from moldau.records.builder import BatchBuilder, build_end_marker
-from moldau.records.column_walk import ColumnWalk
+from moldau.records.column_walk import ColumnWalk, next_fetch_offset
 from moldau.records.columns import arrow_schema, batches_to_columns, record_columns
 from moldau.records.reader import read_batch
 
@@ -157,3 +157,77 @@ def test_broken_headers_are_corrupt() -> None:
     batch[-8:] = b"\x80" * 8  # now a varint without end
     with pytest.raises(CorruptBatch):
         ColumnWalk(with_headers=True).feed(bytes(batch))
+
+
+def test_columns_that_are_not_wanted_are_not_walked() -> None:
+    walk = ColumnWalk(with_keys=False, with_values=False)
+    walk.feed(plain_batch(3))
+    assert (walk.keys, walk.values, walk.headers) == (None, None, None)
+    columns = record_columns(walk, topic="t", partition=0)
+    assert columns.column("value").to_pylist() == [None] * 3
+    assert columns.column("offset").to_pylist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("limit", [{"rows_max": 4}, {"bytes_max": 1}])
+def test_a_walk_stops_at_its_limits_and_goes_on(limit: dict[str, int]) -> None:
+    data = plain_batch(3) + plain_batch(4, base_offset=3) + plain_batch(5, base_offset=7)
+    walk = ColumnWalk(**limit)  # type: ignore[arg-type]
+    found: list[list[int]] = []
+    position = 0
+    while position < len(data):
+        position = walk.feed(data, position)
+        found.append(record_columns(walk, topic="t", partition=0).column("offset").to_pylist())
+        walk.forget_rows()
+    assert [offset for part in found for offset in part] == list(range(12))
+    assert [len(part) for part in found] == ([7, 5] if "rows_max" in limit else [3, 4, 5])
+    assert walk.next_offset == 12
+
+
+def test_aborted_transactions_stay_left_out_when_a_walk_goes_on() -> None:
+    def data(offset: int) -> bytes:
+        builder = BatchBuilder(
+            base_offset=offset, producer_id=1, producer_epoch=0, base_sequence=offset, transactional=True
+        )
+        builder.append(b"k", b"v", (), 5)
+        return builder.build()
+
+    plain = plain_batch(1, base_offset=1)
+    log = data(0) + plain + data(2)
+    walk = ColumnWalk(aborted=[(1, 0)], rows_max=1)
+    position = walk.feed(log)
+    assert walk.count == 1
+    walk.forget_rows()
+    assert walk.feed(log, position) == len(log)
+    assert walk.count == 0
+
+
+def test_times_outside_the_bounds_are_left_out() -> None:
+    builder = BatchBuilder()
+    for timestamp in (5, 9, 7, 30, 8):
+        builder.append(b"k", b"v", (), timestamp)
+    early = BatchBuilder(base_offset=5, codec=1)
+    early.append(b"k", b"v", (), 6)
+    walk = ColumnWalk(min_timestamp_ms=7, max_timestamp_ms=9)
+    walk.feed(builder.build() + early.build())
+    assert record_columns(walk, topic="t", partition=0).column("offset").to_pylist() == [1, 2, 4]
+    assert len(walk.buffers) == 1, "a batch that is too old as a whole is not even inflated"
+    assert walk.next_offset == 6
+
+
+def test_checksums_are_checked_when_asked_for() -> None:
+    damaged = bytearray(plain_batch(3))
+    damaged[-2] ^= 1
+    assert ColumnWalk().feed(bytes(damaged)) == len(damaged)
+    with pytest.raises(CorruptBatch, match="checksum of the batch at offset 0"):
+        ColumnWalk(check_crcs=True).feed(bytes(damaged))
+
+
+def test_where_the_next_fetch_begins() -> None:
+    data = plain_batch(3) + plain_batch(4, base_offset=30)
+    assert next_fetch_offset(data, 1) == 34
+    assert next_fetch_offset(data[:-1], 1) == 3
+    assert next_fetch_offset(b"", 7) == 7
+    assert next_fetch_offset(plain_batch(3)[:40], 7) == 7
+    old = bytearray(plain_batch(3))
+    old[16] = 1
+    assert next_fetch_offset(bytes(old), 1) == 1
