@@ -108,7 +108,8 @@ class World:
         if bootstrap is None:
             two = {"transaction.two.phase.commit.enable": str(two_phase).lower()}
             self.broker = BrokerProcess(folder / "data", SETTINGS | two)
-        self.place = Place(bootstrap or "", "a sink: №1", f"out-{seed}-{os.getpid()}", PARTITIONS, timeout_ms, 60.0)
+        unique = f"{seed}-{os.getpid()}"
+        self.place = Place(bootstrap or "", f"sink: №{unique}", f"out-{unique}", PARTITIONS, timeout_ms, 60.0)
 
     def run(self) -> Facts:
         began = time.monotonic()

@@ -71,3 +71,22 @@ def test_kafka_reads_the_transaction_log(kafka_jars: Path, own_broker: BrokerPro
     assert '"transactionalId":"decoded"' in told
     assert '"topic":"t","partitionIds":[0]' in told
     assert "isvalid: false" not in told
+
+
+@pytest.mark.timeout(300)
+def test_kafka_reads_the_log_of_a_kept_transaction(kafka_jars: Path, own_broker: BrokerProcess) -> None:
+    wire = WireClient(own_broker.bootstrap)
+    wire.create_topic("t")
+    pid, epoch = wire.begin("kept")
+    wire.produce("kept", pid, epoch, 0, ("t", 0), version=12)
+    _, speaker, _ = wire.keep("kept")
+    wire.end("kept", *speaker, commit=True, version=5)
+    wire.wait_until("kept", "CompleteCommit")
+    wire.close()
+    own_broker.stop()
+    (file,) = [path for path in own_broker.data_dir.glob("__transaction_state-*/*.log") if path.stat().st_size]
+    told = run(DUMP, "--transaction-log-decoder", "--files", str(file))
+    assert [part[:1] for part in told.split('"transactionStatus":')[1:]] == ["0", "1", "1", "2", "4"]
+    assert f'"nextProducerId":{pid},"producerEpoch":{epoch},"nextProducerEpoch":{speaker[1]}' in told, told
+    assert '"transactionTimeoutMs":2147483647' in told
+    assert "isvalid: false" not in told
