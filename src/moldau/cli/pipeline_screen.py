@@ -14,7 +14,7 @@ from moldau.pipelines.progress import QueryFacts
 
 LINE_EVERY_S: Final = 5.0
 REDRAW_EVERY_S: Final = 0.5
-COLUMNS: Final = ("query", "state", "batch", "rows in", "rows/s in", "rows/s out", "lag", "lag s", "batch ms", "state")
+COLUMNS: Final = ("query", "now", "batch", "rows in", "rows/s in", "rows/s out", "lag", "lag s", "batch ms", "state")
 
 
 def cells(facts: QueryFacts) -> list[str]:
@@ -137,7 +137,7 @@ def _table(queries: list[QueryFacts]) -> Any:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in COLUMNS:
-        table.add_column(name.upper(), justify="left" if name in ("query", "state") else "right", no_wrap=True)
+        table.add_column(name.upper(), justify="left" if name in ("query", "now") else "right", no_wrap=True)
     for facts in queries:
         table.add_row(*cells(facts))
     return table

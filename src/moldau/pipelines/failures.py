@@ -18,9 +18,9 @@ _RAISED: Final = re.compile(
 _STREAM_FAILED: Final = re.compile(r"terminated with exception: (.*)", re.S)
 _NOISE: Final = (
     re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.S),
-    re.compile(r"^\[[A-Z0-9_.]+\] "),
     re.compile(r"^Job aborted due to stage failure: .*?(?:Lost task [^:]*: |$)", re.S),
     re.compile(r"^(?:[a-z]+\.)+[A-Z]\w+(?:Exception|Error): "),
+    re.compile(r"^\[[A-Z0-9_.]+\] "),
 )
 
 

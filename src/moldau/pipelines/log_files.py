@@ -43,7 +43,7 @@ def log_to(log: Path) -> logging.Handler:
 
 
 def _forget_old(folder: Path, pipeline: str) -> None:
-    logs = sorted(folder.glob(f"{pipeline}-*.log"), key=lambda path: path.stat().st_mtime)
+    logs = sorted(folder.glob(f"{pipeline}-{'[0-9]' * 14}-*.log"), key=lambda path: path.stat().st_mtime)
     for old in logs[:-KEPT]:
         old.unlink(missing_ok=True)
         old.with_suffix(".log4j2.properties").unlink(missing_ok=True)

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from moldau.model.ids import TopicPartition
 from moldau.pipelines.events import HEARTBEAT_S
 from moldau.pipelines.failures import PipelineFailed, explain, hint_for, place_in_files
 from moldau.pipelines.journal import Journal
 from moldau.pipelines.progress import Follower, QueryFacts
 from moldau.pipelines.queries import Plan, plan_queries, start_query
 from moldau.pipelines.restarts import RestartBudget
-from moldau.pipelines.spec import Pipeline
+from moldau.pipelines.spec import Pipeline, TopicSource
 
 POLL_S: Final = 0.25
 FINISH_BATCH_S: Final = 30.0
@@ -77,11 +78,20 @@ class Runner:
     _journal: Journal = field(init=False)
     _budget: RestartBudget = field(init=False)
     _started_ms: int = 0
+    _patience_s: float = FINISH_BATCH_S
+    _elsewhere: frozenset[str] = frozenset()
+    """Topics of other clusters than the one that is told about the run; their lag is not known here."""
 
     def __post_init__(self) -> None:
         pipeline = self.pipeline
         self._journal = Journal(pipeline.name, self.run_id, pipeline.bootstrap, pipeline.kafka)
         self._budget = RestartBudget(pipeline.restart)
+        self._elsewhere = frozenset(
+            topic
+            for source in pipeline.sources.values()
+            if isinstance(source, TopicSource) and source.bootstrap != pipeline.bootstrap
+            for topic in source.topics
+        )
 
     def request_stop(self) -> None:
         """Ask for a graceful end; safe from signal handlers and other threads."""
@@ -103,6 +113,10 @@ class Runner:
             failure = failed
             self.error = failed.line()
             self.state = "failed"
+        except KeyboardInterrupt:
+            self._patience_s = 0.0  # asked twice: now
+            self.state = "stopping"
+            raise
         finally:
             self._stop_queries()
             self._ended.set()
@@ -172,7 +186,8 @@ class Runner:
         if delay_ms is None:
             rules = self.pipeline.restart
             if rules.policy != "never":
-                failure.hint = f"failed {len(self._budget.failures_ms)} times; the limit is {rules.failures_max}"
+                limit = f"failed {len(self._budget.failures_ms)} times; the limit is {rules.failures_max}"
+                failure.hint = f"{failure.hint}; {limit}" if failure.hint else limit
             raise failure
         self._tell("failed", query=each.plan.name, error=failure.line(), restart_in_ms=delay_ms)
         each.restart_at_ms = self.now_ms() + delay_ms
@@ -205,7 +220,7 @@ class Runner:
         if self.state == "running":
             self.state = "stopping"
         live = [each for each in self._supervised if each.query is not None and not each.done]
-        deadline = time.monotonic() + FINISH_BATCH_S
+        deadline = time.monotonic() + self._patience_s
         for each in live:
             try:
                 _let_batch_finish(each.query, deadline)
@@ -216,7 +231,7 @@ class Runner:
             if each.facts.state == "running":
                 each.facts.state = "stopped"
         for each in self._supervised:
-            self._journal.commit(each.plan.group, each.follower.positions)
+            self._journal.commit(each.plan.group, self._positions(each))
 
     # -- telling -----------------------------------------------------------------------------------------------
 
@@ -252,12 +267,15 @@ class Runner:
             if self._ended.wait(HEARTBEAT_S):
                 return
 
+    def _positions(self, each: Supervised) -> dict[TopicPartition, int]:
+        return {p: offset for p, offset in each.follower.positions.items() if p.topic not in self._elsewhere}
+
     def _beat(self) -> bool:
         return self._journal.beat(self.status())
 
     def _measure_lag(self) -> None:
         for each in self._supervised:
-            lags = list(self._journal.lag(dict(each.follower.positions)).values())
+            lags = list(self._journal.lag(self._positions(each)).values())
             if lags:
                 each.facts.lag_records = sum(row.records for row in lags)
                 each.facts.lag_seconds = max((row.seconds for row in lags if row.seconds is not None), default=None)

@@ -50,9 +50,7 @@ def settings(pipeline: Pipeline, where: Where) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-        # A query that shares its checkpoint with a run that was killed must not wait for anything of it.
-        "spark.sql.streaming.stopTimeout": "30s",
-        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.stopTimeout": "30s",  # Spark's own default waits for ever
     }
     if is_local_path(pipeline.checkpoint):
         found["spark.sql.streaming.checkpointFileManagerClass"] = FILE_MANAGER

@@ -1,0 +1,153 @@
+"""`moldau pipeline`: what people meet before and instead of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from moldau.cli.main import root
+from moldau.cli.pipeline_declarative import first_error
+from moldau.cli.pipeline_screen import COLUMNS, JsonLines, PlainLines, Silent, cells, describe, line, screen
+from moldau.pipelines import sql_check
+from moldau.pipelines.log_files import KEPT, new_log
+from moldau.pipelines.progress import QueryFacts
+
+FILE = """\
+pipeline: p
+bootstrap: 127.0.0.1:1
+sources:
+  s: {topic: t, format: string}
+sinks:
+  - {from: s, topic: out, value: value}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "p.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def pipeline(*arguments: str) -> Any:
+    return CliRunner().invoke(root, ["pipeline", *arguments])
+
+
+def test_without_spark_one_message_tells_how_to_install_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_check, "spark_is_installed", lambda: False)
+    result = pipeline("run", str(file))
+    assert result.exit_code == 1
+    assert "error[MD-3001]: Spark support is not installed" in result.output
+    assert 'pip install "moldau[spark]"' in result.output
+    checked = pipeline("validate", str(file))
+    assert checked.exit_code == 0
+    assert "SQL was not parsed: Spark is not installed" in checked.output
+
+
+def test_without_java_one_message_tells_how_to_install_it(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_check, "spark_is_installed", lambda: True)
+    monkeypatch.setenv("JAVA_HOME", str(file.parent / "no-java"))
+    result = pipeline("run", str(file))
+    assert result.exit_code == 1
+    assert "error[MD-3003]: Spark needs Java 17 or newer" in result.output
+    assert "JAVA_HOME is" in result.output
+    assert "sudo apt-get install openjdk-17-jre-headless" in result.output
+
+
+def test_mistakes_are_listed_with_their_places(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_check, "spark_is_installed", lambda: False)
+    file.write_text(FILE.replace("from: s", "from: t").replace("topic: t", "topik: t"))
+    result = pipeline("validate", str(file))
+    assert result.exit_code == 1
+    assert "error[MD-3004]: the pipeline file has" in result.output
+    assert f"{file}:4:6" in result.output
+    several = pipeline("validate", str(file), str(file.parent / "none.yaml"))
+    assert several.exit_code == 1
+    assert several.output.count("MD-3004") == 2
+
+
+def test_a_broker_that_is_not_there_is_told_before_spark_starts(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr("moldau.spark.java.find_java", lambda: None)
+    result = pipeline("run", str(file))
+    assert result.exit_code == 1
+    assert "error[MD-1001]: no broker answers" in result.output
+
+
+def test_master_and_remote_exclude_each_other(file: Path) -> None:
+    result = pipeline("run", str(file), "--master", "yarn", "--remote", "sc://x")
+    assert result.exit_code == 2
+    assert "either --master or --remote" in result.output
+
+
+FACTS = QueryFacts(
+    "p.s", "running", 7, 12_345, 100, 99.6, 50.0, 17, 2.25, 140, 1_000, 2_048, None, 0, None,
+)  # fmt: skip
+
+
+def test_facts_are_shown_with_their_units() -> None:
+    assert dict(zip(COLUMNS, cells(FACTS), strict=True)) == {
+        "query": "p.s", "now": "running", "state": "1,000 rows, 2.0 KiB", "batch": "7",
+        "rows in": "12,345", "rows/s in": "100",
+        "rows/s out": "50", "lag": "17", "lag s": "2.2", "batch ms": "140",
+    }  # fmt: skip
+    assert line(FACTS) == (
+        "p.s  running  batch 7  in 12,345 rows, 100/s  out 50/s  lag 17 records, 2.2 s  batch took 140 ms"
+        "  state 1,000 rows, 2.0 KiB"
+    )
+    assert "lag - records" in line(QueryFacts("x"))
+
+
+def test_plain_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    lines = PlainLines(lambda: now[0])
+    for second in range(12):
+        now[0] = second
+        lines.update("running", [FACTS])
+    assert capsys.readouterr().out.count("p.s  running") == 2
+    lines.say({"event": "failed", "error": "x", "restart_in_ms": 1_500})
+    assert capsys.readouterr().out == "failed: x; restart in 1.5 s\n"
+
+
+def test_json_lines_are_json(capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    now = [0.0]
+    lines = JsonLines(lambda: now[0])
+    now[0] = 9.0
+    lines.update("running", [FACTS])
+    lines.say({"event": "started"})
+    progress, event = map(json.loads, capsys.readouterr().out.splitlines())
+    assert progress["queries"][0]["lag_seconds"] == 2.25
+    assert event == {"event": "started"}
+
+
+def test_the_screen_fits_where_it_is_shown() -> None:
+    assert type(screen("auto", is_terminal=False, prints_itself=False)) is PlainLines
+    assert type(screen("auto", is_terminal=True, prints_itself=True)) is PlainLines
+    assert type(screen("none", is_terminal=True, prints_itself=False)) is Silent
+    assert describe({"event": "stopped"}) is None
+
+
+def test_old_logs_go(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    for number in range(KEPT + 3):
+        new_log("p", f"{20260101000000 + number}-abcd", file, None)
+    new_log("p-other", "20260101000000-abcd", file, None)
+    folder = tmp_path / ".moldau" / "logs"
+    assert len(list(folder.glob("p-2*.log"))) == KEPT
+    assert len(list(folder.glob("p-other-*.log"))) == 1
+
+
+def test_the_first_error_of_the_declarative_engine() -> None:
+    said = [
+        "2026-11-15 10:00:00.000: Loading pipeline spec",
+        "2026-11-15T10:00:01.000Z: Flow 'x' has FAILED.",
+        "pyspark.errors.exceptions.connect.AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table `y` cannot be found."
+        " SQLSTATE: 42P01",
+    ]
+    assert first_error(said) == "The table `y` cannot be found."
+    assert first_error([]) == "the engine ended without a word"
