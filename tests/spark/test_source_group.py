@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from tests.spark.topics import Reads, Topics, until, values_of
@@ -68,25 +68,26 @@ def test_the_lag_of_a_query_while_it_runs_and_after_it_stopped(
     (row,) = [row for row in stopped["partitions"] if row["partition"] == 1]
     assert (row["committed"], row["end"], row["lag"]) == (6, 8, 2)
     assert row["lag_seconds"] > 3600
-    latest = topics.admin.list_offsets({_place(topic, partition): OffsetSpec.latest() for partition in (0, 1)})
+    latest = topics.admin.list_offsets({TopicPartition(topic, n): OffsetSpec.latest() for n in (0, 1)})
     ends = {(place.topic, place.partition): future.result(30).offset for place, future in latest.items()}
     behind = {place: ends[place] - offset for place, offset in committed(topics, group).items()}
     assert behind == {(topic, 0): 0, (topic, 1): 2}
 
 
-def _place(topic: str, partition: int) -> Any:
-    from confluent_kafka import TopicPartition
-
-    return TopicPartition(topic, partition)
-
-
 def test_a_limited_query_shows_what_is_left(reads: Reads, topics: Topics, unique: Callable[[], str]) -> None:
     topic = topics.create(unique())
-    topics.fill(topic, [f"v{number}" for number in range(9)])
+    topics.fill(topic, [f"v{number}" for number in range(9)], timestamp=1_700_000_000_000)
     seen: list[dict[tuple[str, int], int]] = []
+    reports: list[dict[str, Any]] = []
+
+    def look(_: Any, batch: int) -> None:
+        seen.append(committed(topics, f"spark-{topic}"))
+        if batch == 1:
+            reports.append(described(topics, f"spark-{topic}"))
+
     query = reads.start(
         "c",
-        lambda frame, _: seen.append(committed(topics, f"spark-{topic}")),
+        look,
         availableNow=True,
         subscribe=topic,
         startingOffsets="earliest",
@@ -95,7 +96,26 @@ def test_a_limited_query_shows_what_is_left(reads: Reads, topics: Topics, unique
     assert query.awaitTermination(60)
     # While a batch runs, all before it is committed: the group is never a batch behind.
     assert seen == [{(topic, 0): 0}, {(topic, 0): 3}, {(topic, 0): 6}]
+    assert reports[0]["lag"] == 6
+    assert reports[0]["partitions"][0]["lag_seconds"] > 3600
     assert committed(topics, f"spark-{topic}") == {(topic, 0): 9}
+
+
+def test_a_group_with_consumers_of_its_own_does_not_stop_the_query(
+    reads: Reads, topics: Topics, unique: Callable[[], str]
+) -> None:
+    """The query never joins; committing into an occupied group is refused, which is only worth a warning."""
+    topic, group = topics.create(unique()), unique()
+    topics.fill(topic, ["v"])
+    consumer = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": group})
+    try:
+        consumer.subscribe([topic])
+        until(lambda: consumer.poll(0.1) is None and consumer.assignment() != [])
+        batches = reads.now("c", subscribe=topic, startingOffsets="earliest", **{"kafka.group.id": group})
+        assert batches == [["v"]]
+        assert [place.topic for place in consumer.assignment()] == [topic], "no rebalance took it away"
+    finally:
+        consumer.close()
 
 
 def test_names_of_groups(reads: Reads, topics: Topics, unique: Callable[[], str]) -> None:

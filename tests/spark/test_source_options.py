@@ -231,6 +231,13 @@ def test_sql(spark: Any, bootstrap: str, data: str) -> None:
     assert [row.value for row in rows] == ["p1-8", "p1-9"]
 
 
+def test_sql_tables_are_refused_with_what_to_do_instead(spark: Any, bootstrap: str, data: str) -> None:
+    """Spark would lose the options of a table when it reads it."""
+    options = f"(`kafka.bootstrap.servers` '{bootstrap}', subscribe '{data}')"
+    with pytest.raises(PySparkException, match="CREATE TEMPORARY VIEW"):
+        spark.sql(f"CREATE TABLE options_table USING moldau OPTIONS {options}")
+
+
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 

@@ -116,6 +116,23 @@ def test_a_stream_starts_at_offsets_and_times(reads: Reads, topics: Topics, topi
     assert reads.now("d", subscribe=topic, startingOffsetsByTimestamp=f'{{"{topic}":{{"0":0}}}}') == [["new", "old"]]
 
 
+def test_a_failed_batch_is_repeated_with_the_same_records(reads: Reads, topics: Topics, topic: str) -> None:
+    """The very first batch too: Spark asks for the starting point again, and by then more has arrived."""
+    for checkpoint, starting, empty in (("a", "earliest", []), ("b", "latest", [[]])):
+        options = {"subscribe": topic, "startingOffsets": starting}
+        if empty:
+            assert reads.now(checkpoint, **options) == empty
+        topics.fill(topic, [f"{checkpoint}1", f"{checkpoint}2"])
+
+        def fail(frame: Any, _: int) -> None:
+            raise RuntimeError("planted")
+
+        with pytest.raises(StreamingQueryException, match="planted"):
+            reads.start(checkpoint, fail, availableNow=True, **options).awaitTermination(60)
+        topics.fill(topic, [f"{checkpoint}3"])
+        assert reads.now(checkpoint, **options) == [[f"{checkpoint}1", f"{checkpoint}2"], [f"{checkpoint}3"]]
+
+
 def test_options_that_are_wrong_for_a_stream(reads: Reads, topic: str) -> None:
     with pytest.raises(StreamingQueryException, match="endingOffsets has no place in a streaming query"):
         reads.now("a", subscribe=topic, endingOffsets="latest")

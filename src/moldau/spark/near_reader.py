@@ -34,8 +34,8 @@ class MoldauNearReader(MoldauStreamReader):
         self._rows: list[Any] | None = None
         self._record_bytes = 0.0
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """What `isinstance` believes. `getattr`: it is also asked while the object is being unpickled."""
         ready = getattr(self, "_rows", None) is not None
         return _SimpleStreamReaderWrapper if ready else MoldauNearReader

@@ -175,7 +175,7 @@ class _Parser:
         self.mistakes: list[str] = []
 
     def parse(self) -> SourceOptions:
-        if not self.options:
+        if not self.options or _of_sql_table(self.options):
             raise OptionsWrong([NO_OPTIONS])
         self._check_names()
         client = self._client()
@@ -344,10 +344,17 @@ class _Parser:
 
 
 NO_OPTIONS: Final = (
-    "Spark handed over no options. A table made with CREATE TABLE ... USING moldau loses them on the way: use "
+    "Spark hands over no options when it reads a table made with CREATE TABLE ... USING moldau: use "
     "CREATE TEMPORARY VIEW ... USING moldau OPTIONS (...) instead; in Python at least kafka.bootstrap.servers and "
     "subscribe are needed"
 )
+
+
+def _of_sql_table(options: Mapping[str, str]) -> bool:
+    """Whether CREATE TABLE asks for the schema: it still has the options, beside properties of the table."""
+    return "provider" in options and any(name.startswith("option.") for name in options)
+
+
 _CLIENT_SETTINGS: Final = frozenset(
     f"kafka.{name}"
     for name in (

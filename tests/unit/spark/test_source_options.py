@@ -58,6 +58,8 @@ def test_the_servers_are_needed_and_checked() -> None:
 def test_no_options_at_all_names_the_usual_reason() -> None:
     with pytest.raises(OptionsWrong, match="CREATE TEMPORARY VIEW"):
         parse({})
+    with pytest.raises(OptionsWrong, match="CREATE TEMPORARY VIEW"):
+        parse({**WHERE, "subscribe": "t", "provider": "moldau", "option.subscribe": "t", "owner": "me"})
 
 
 def test_topics_are_split_and_taken_once() -> None:
