@@ -47,13 +47,32 @@ class UnreadableDecision(WorldError):
     """A decision written by something newer, or damaged: going on without understanding it could lose or repeat."""
 
 
+class DecidedTransaction(NamedTuple):
+    """A transaction of a batch: what ends it, and who wrote it. They differ when it was prepared."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    writer_id: int
+    writer_epoch: int
+
+    @property
+    def handle(self) -> TaskTransaction:
+        return TaskTransaction(self.transactional_id, self.producer_id, self.producer_epoch)
+
+    @property
+    def written(self) -> TaskTransaction:
+        """As the task handed it over."""
+        return TaskTransaction(self.transactional_id, self.writer_id, self.writer_epoch)
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A batch was decided: these transactions, and no others, are to be committed."""
 
     batch: int
     run: str
-    transactions: tuple[TaskTransaction, ...]
+    transactions: tuple[DecidedTransaction, ...]
     prepared: bool
     """The transactions have no timeout (KIP-939); else only finishing them in time keeps them."""
     finished: bool = False
@@ -67,9 +86,7 @@ class Decision:
             "run": self.run,
             "prepared": self.prepared,
             "prefix": prefix,
-            "transactions": [
-                [one.transactional_id[len(prefix) :], one.producer_id, one.producer_epoch] for one in self.transactions
-            ],
+            "transactions": [[one.transactional_id[len(prefix) :], *one[1:]] for one in self.transactions],
         }
         if self.finished:
             body["finished"] = True
@@ -84,7 +101,7 @@ class Decision:
             return cls(
                 int(body["batch"]),
                 str(body["run"]),
-                tuple(TaskTransaction(body["prefix"] + row[0], row[1], row[2]) for row in body["transactions"]),
+                tuple(DecidedTransaction(body["prefix"] + row[0], *row[1:]) for row in body["transactions"]),
                 bool(body["prepared"]),
                 bool(body.get("finished", False)),
             )

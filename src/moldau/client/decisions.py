@@ -34,7 +34,7 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from moldau.client.cluster import Cluster
-from moldau.client.decision_log import Decision, decision_partition, judge, read_decisions
+from moldau.client.decision_log import DecidedTransaction, Decision, decision_partition, judge, read_decisions
 from moldau.client.failures import BrokerRefused
 from moldau.client.patience import TRANSPORT_FAILURES, Patience
 from moldau.client.transactional import TransactionalWriter, begin
@@ -61,6 +61,7 @@ _FENCED: Final = frozenset(
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 log = logging.getLogger("moldau.sink")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -100,10 +101,10 @@ class SinkTakenOver(WorldError):
 class DecidedTransactionLost(WorldError):
     """A transaction of a decided batch was not committed. Cannot happen to prepared ones, unless by hand."""
 
-    def __init__(self, sink: str, decision: Decision, transaction: TaskTransaction, why: str) -> None:
+    def __init__(self, sink: str, decision: Decision, transaction: DecidedTransaction, why: str) -> None:
         super().__init__(
             f"batch {decision.batch} of the sink '{sink}' was decided, but the transaction of "
-            f"{transaction.transactional_id} (producer {transaction.producer_id}, epoch {transaction.producer_epoch}) "
+            f"{transaction.transactional_id} (producer {transaction.writer_id}, epoch {transaction.writer_epoch}) "
             f"is not committed: {why}. Its records are missing in the output"
         )
         self.decision = decision
@@ -175,8 +176,11 @@ class BatchCommitter:
             self._prepare_all(ours, patience),
             self._open_ones(decision_id(self.sink) + ":", [one.transactional_id for one in ours], patience),
         )
-        handles = tuple(after or before for before, after in zip(ours, prepared, strict=True))
-        decision = Decision(batch, run, handles, prepared=all(prepared))
+        handles = [
+            DecidedTransaction(*(after or before), before.producer_id, before.producer_epoch)
+            for before, after in zip(ours, prepared, strict=True)
+        ]
+        decision = Decision(batch, run, tuple(handles), prepared=all(prepared))
         if not decision.prepared:
             # Their epochs say nothing about who decided them: leave those of other runs to their timeout.
             own = run_prefix(self.sink, run)
@@ -289,12 +293,19 @@ class BatchCommitter:
         """Commit what was just decided."""
         await self._each(decision.transactions, lambda one: self._finish_one(decision, one, patience))
 
-    async def _finish_one(self, decision: Decision, transaction: TaskTransaction, patience: Patience) -> None:
+    async def _finish_one(self, decision: Decision, transaction: DecidedTransaction, patience: Patience) -> None:
         self._on_step("finishing")
-        if await self._coordinators.end(transaction, patience, commit=True) is Ended.YES:
-            return
-        found = await self._coordinators.describe([transaction.transactional_id], patience)
-        why = loss(transaction, found.get(transaction.transactional_id), decision)
+        name, handle = transaction.transactional_id, transaction.handle
+        while True:
+            if await self._coordinators.end(handle, patience, commit=True) is Ended.YES:
+                return
+            found = (await self._coordinators.describe([name], patience)).get(name)
+            if found is None or not found.is_prepared or patience.is_over:
+                break
+            # Still open, and another epoch speaks for it: a late copy of a request to prepare came through, or
+            # another driver finishes the same decision.
+            handle = await self._coordinators.prepare(transaction.written, patience) or handle
+        why = loss(transaction, found, decision)
         if why is not None:
             lost = DecidedTransactionLost(self.sink, decision, transaction, why)
             if not self._accepts_losses:
@@ -354,10 +365,10 @@ class BatchCommitter:
             log.info("aborting %d transactions of the sink '%s'", len(transactions), self.sink)
         await self._each(transactions, lambda one: self._coordinators.end(one, patience, commit=False))
 
-    async def _each(self, items: Sequence[TaskTransaction], act: Callable[[TaskTransaction], Awaitable[T]]) -> list[T]:
+    async def _each(self, items: Sequence[S], act: Callable[[S], Awaitable[T]]) -> list[T]:
         """A bounded number at a time. Waits for all; then raises the first failure."""
 
-        async def one(item: TaskTransaction) -> T:
+        async def one(item: S) -> T:
             async with self._slots:
                 return await act(item)
 
@@ -390,15 +401,10 @@ def _check_open(transaction: TaskTransaction, found: Described | None) -> None:
 
 def _is_named(ours: TaskTransaction, decision: Decision) -> bool:
     """Whether a decision means this very transaction, not an earlier one under the same id."""
-    return any(
-        one.transactional_id == ours.transactional_id
-        and one.producer_id == ours.producer_id
-        and one.producer_epoch >= ours.producer_epoch
-        for one in decision.transactions
-    )
+    return any(one.written == ours for one in decision.transactions)
 
 
-def loss(transaction: TaskTransaction, found: Described | None, decision: Decision) -> str | None:
+def loss(transaction: DecidedTransaction, found: Described | None, decision: Decision) -> str | None:
     """Why a decided transaction that cannot be committed any more must be taken for lost; None: it was committed.
 
     Asked only as long as nothing says that the decision is finished: until then nobody begins anything under its ids.
@@ -407,6 +413,6 @@ def loss(transaction: TaskTransaction, found: Described | None, decision: Decisi
         # Ids are forgotten long after they came to rest, and nobody but a finisher brings a prepared one to rest.
         return None if decision.prepared else "its coordinator has forgotten it"
     went_on = (found.producer_id, found.producer_epoch) > (transaction.producer_id, transaction.producer_epoch + 1)
-    if found.state in COMMITTED and not went_on:
-        return None
+    if found.state in COMMITTED and (decision.prepared or not went_on):
+        return None  # prepared again by another finisher, its epoch is a later one
     return f"it is {found.state} with producer {found.producer_id} in epoch {found.producer_epoch}"
