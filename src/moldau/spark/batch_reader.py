@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from moldau.client.cluster import Cluster
 from moldau.model.ids import TopicPartition
 from moldau.spark import log_ends, plan, pushdown
-from moldau.spark.loss import Loss, SourceDataLost, tell
+from moldau.spark.loss import Loss, SourceDataLost
 from moldau.spark.options import OptionsWrong, SourceOptions
 from moldau.spark.positions import Anchor
 from moldau.spark.session import Contact, with_cluster
@@ -61,11 +61,13 @@ def share(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputPa
 
 
 def report(losses: Sequence[Loss], *, fail: bool) -> None:
-    """Raise, or say the same as a warning and go on."""
-    if losses and fail:
-        raise SourceDataLost(losses)
-    if losses:
-        logger.warning("data loss, going on because failOnDataLoss=false: %s", tell(losses))
+    """Raise where a promise is broken, or say the same as a warning and go on."""
+    broken = [loss for loss in losses if loss.breaks_a_promise]
+    if broken and fail:
+        raise SourceDataLost(broken)
+    for loss in losses:
+        why = "going on because failOnDataLoss=false" if loss.breaks_a_promise else "going on"
+        logger.warning("data loss, %s: %s", why, loss.sentence())
 
 
 class MoldauBatchReader(DataSourceReader):

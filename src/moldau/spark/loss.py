@@ -13,6 +13,7 @@ TOLD_MAX: Final = 10
 
 RETENTION: Final = "removed by retention or a delete before they were read"
 NEW_PARTITION: Final = "removed by retention or a delete before the query first saw the partition"
+NEW_TOPIC: Final = "removed before the query began to read the topic"
 CREATED_AGAIN: Final = "the topic was deleted and created again; what was not read of the old one is gone"
 TOPIC_GONE: Final = "the topic does not exist any more"
 PARTITION_GONE: Final = "the partition does not exist any more"
@@ -31,6 +32,11 @@ class Loss:
     start: int
     end: int | None
     reason: str
+
+    @property
+    def breaks_a_promise(self) -> bool:
+        """False where the query had not begun to read: worth a warning, but nobody was promised these records."""
+        return self.reason != NEW_TOPIC
 
     def sentence(self) -> str:
         if self.end is not None:

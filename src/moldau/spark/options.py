@@ -83,6 +83,13 @@ _REFUSED_CLIENT: Final = {
     "enable.auto.commit": "progress is committed to the group after each batch; commitOffsets=false turns that off",
     "interceptor.classes": "there is nothing to intercept; transform the DataFrame instead",
 }
+_CLIENT_NUMBERS: Final = (
+    "request.timeout.ms",
+    "default.api.timeout.ms",
+    "socket.connection.setup.timeout.ms",
+    "fetch.max.bytes",
+    "max.partition.fetch.bytes",
+)
 _SPARK_UNITS_MS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -265,7 +272,7 @@ class _Parser:
                 f"option kafka.security.protocol: {protocol} is not supported yet, only PLAINTEXT is. "
                 "Connect through a PLAINTEXT listener"
             )
-        for name in ("request.timeout.ms", "default.api.timeout.ms"):
+        for name in _CLIENT_NUMBERS:
             self._take(f"kafka.{name}", parse_positive)
         return client
 
@@ -358,8 +365,7 @@ def _of_sql_table(options: Mapping[str, str]) -> bool:
 _CLIENT_SETTINGS: Final = frozenset(
     f"kafka.{name}"
     for name in (
-        "bootstrap.servers", "group.id", "client.id", "isolation.level", "security.protocol", "request.timeout.ms",
-        "default.api.timeout.ms", "fetch.max.bytes", "max.partition.fetch.bytes", "fetch.max.wait.ms",
+        *_CLIENT_NUMBERS, "bootstrap.servers", "group.id", "client.id", "isolation.level", "security.protocol",
     )
 )  # fmt: skip
 

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from moldau.model.ids import TopicPartition
-from moldau.spark.loss import CREATED_AGAIN, NEW_PARTITION, PARTITION_GONE, RETENTION, TOPIC_GONE, TRUNCATED, Loss
+from moldau.spark.loss import (
+    CREATED_AGAIN,
+    NEW_PARTITION,
+    NEW_TOPIC,
+    PARTITION_GONE,
+    RETENTION,
+    TOPIC_GONE,
+    TRUNCATED,
+    Loss,
+)
 from moldau.spark.offsets import Offsets
 from moldau.spark.types import OffsetRange
 
@@ -71,7 +80,7 @@ def positions(start: Offsets, now: Snapshot) -> tuple[dict[TopicPartition, int],
         if partition not in start.partitions:
             found[partition] = first
             if first > 0:
-                losses.append(Loss(*partition, 0, first, NEW_PARTITION))
+                losses.append(Loss(*partition, 0, first, _new(partition, start)))
     return found, losses
 
 
@@ -91,7 +100,8 @@ def ranges(start: Offsets, end: Offsets, now: Snapshot) -> tuple[list[OffsetRang
             continue
         first, last = now.earliest[partition], now.end_of_log(partition)
         if begin < first:
-            losses.append(Loss(*partition, begin, min(first, until), RETENTION if continues else NEW_PARTITION))
+            reason = RETENTION if continues else _new(partition, start)
+            losses.append(Loss(*partition, begin, min(first, until), reason))
         if until > last:
             losses.append(Loss(*partition, max(begin, last), until, TRUNCATED))
         begin, until = max(begin, first), min(until, last)
@@ -100,6 +110,10 @@ def ranges(start: Offsets, end: Offsets, now: Snapshot) -> tuple[list[OffsetRang
                 OffsetRange(partition.topic, now.topic_ids.get(partition.topic), partition.partition, begin, until)
             )
     return found, losses
+
+
+def _new(partition: TopicPartition, start: Offsets) -> str:
+    return NEW_PARTITION if any(known.topic == partition.topic for known in start.partitions) else NEW_TOPIC
 
 
 def _gone(partition: TopicPartition, now: Snapshot) -> str:

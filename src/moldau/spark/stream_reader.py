@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -20,8 +19,8 @@ from pyspark.sql.streaming.datasource import (
 from moldau.client.cluster import Cluster
 from moldau.model.ids import TopicPartition
 from moldau.spark import log_ends, plan
-from moldau.spark.batch_reader import read_partition, share
-from moldau.spark.loss import Loss, SourceDataLost
+from moldau.spark.batch_reader import read_partition, report, share
+from moldau.spark.loss import Loss
 from moldau.spark.offsets import Offsets, from_document, to_document
 from moldau.spark.options import SourceOptions
 from moldau.spark.plan import Snapshot
@@ -31,8 +30,6 @@ T = TypeVar("T")
 
 COMMIT_PAUSE_S: Final = 10.0
 """After a commit that failed the group is left alone for a while: it must not slow the query down."""
-
-logger = logging.getLogger("moldau.spark")
 
 
 class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -184,9 +181,6 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return with_cluster(Contact.of(self.options.bootstrap, self.options.client), work, what=what)
 
     def _report(self, losses: Sequence[Loss]) -> None:
-        if losses and self.options.fail_on_data_loss:
-            raise SourceDataLost(losses)
-        for loss in losses:
-            if loss not in self._told:
-                self._told.add(loss)
-                logger.warning("data loss, going on because failOnDataLoss=false: %s", loss.sentence())
+        """Once for each: a batch is looked at when its end is chosen and when it is planned."""
+        report([loss for loss in losses if loss not in self._told], fail=self.options.fail_on_data_loss)
+        self._told = set(losses)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from moldau.model.ids import TopicPartition
 from moldau.spark.options import (
     MAX_TRIGGER_DELAY_MS,
+    OWN,
     OptionsWrong,
     SourceOptions,
     Subscription,
@@ -149,6 +152,16 @@ def test_unknown_client_settings_and_those_of_sparks_consumer_are_accepted() -> 
 )
 def test_client_settings_that_would_do_harm_are_refused_with_the_alternative(name: str) -> None:
     assert f"kafka.{name} has no place here: " in mistakes(**{f"kafka.{name}": "x"})
+
+
+@pytest.mark.parametrize("name", ["request.timeout.ms", "fetch.max.bytes"])
+def test_client_settings_that_are_numbers(name: str) -> None:
+    assert f"option kafka.{name}: '5s' is not a whole number" in mistakes(**{f"kafka.{name}": "5s"})
+
+
+def test_every_option_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+    assert [name for name in OWN if f"`{name}`" not in page] == []
 
 
 def test_security_is_not_there_yet() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from moldau.model.ids import TopicPartition
 from moldau.spark import loss as reasons
+from moldau.spark.batch_reader import report
 from moldau.spark.loss import Loss, SourceDataLost, tell
 from moldau.spark.offsets import Offsets
 from moldau.spark.plan import (
@@ -61,6 +62,18 @@ def test_a_new_partition_whose_first_records_are_gone_is_a_loss() -> None:
     found, losses = positions(at({T0: 5}), snapshot({T0: (0, 9), T1: (4, 6)}))
     assert found[T1] == 4
     assert losses == [Loss("t", 1, 0, 4, reasons.NEW_PARTITION)]
+
+
+def test_a_topic_that_is_new_to_the_query_owes_it_nothing() -> None:
+    """A topic that was added to the subscription later, with years of retention behind it."""
+    found, losses = positions(at({T0: 5}), snapshot({T0: (0, 9), U0: (4, 6)}))
+    assert found[U0] == 4
+    assert losses == [Loss("u", 0, 0, 4, reasons.NEW_TOPIC)]
+    assert not losses[0].breaks_a_promise
+    assert ranges(at({T0: 5}), at({T0: 5, U0: 6}), snapshot({T0: (0, 9), U0: (4, 6)})) == (
+        [OffsetRange("u", "U", 0, 4, 6)],
+        losses,
+    )
 
 
 def test_retention_overtook_the_query() -> None:
@@ -152,6 +165,19 @@ def test_losses_are_told_exactly_and_with_advice() -> None:
     many = tell([Loss("t", number, 0, 1, reasons.RETENTION) for number in range(12)])
     assert many.endswith("and 2 more partitions")
     assert "lost all from offset 5 on" in tell([Loss("t", 0, 5, None, reasons.TOPIC_GONE)])
+
+
+def test_what_is_told_and_what_fails(caplog: pytest.LogCaptureFixture) -> None:
+    broken, harmless = Loss("t", 1, 5, 8, reasons.RETENTION), Loss("u", 0, 0, 4, reasons.NEW_TOPIC)
+    with pytest.raises(SourceDataLost) as failure:
+        report([broken, harmless], fail=True)
+    assert failure.value.losses == (broken,)
+    report([harmless], fail=True)
+    report([broken], fail=False)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"data loss, going on: {harmless.sentence()}",
+        f"data loss, going on because failOnDataLoss=false: {broken.sentence()}",
+    ]
 
 
 # -- how far to go -----------------------------------------------------------------------------------------------------
