@@ -6,7 +6,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from bench.peers import kafka, moldau
 from bench.peers.base import Peer, PeerUnavailable
 from bench.rows import Row, all_rows
 from bench.samples import Sample, median
+from bench.spark import run as spark_section
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -104,14 +105,23 @@ def started(peers: list[Peer], console: Console) -> Iterator[list[Peer]]:
 
 
 def chosen_rows(only: list[str], seconds: float) -> list[Row]:
-    rows = all_rows() + coordinator_rows()
-    unknown = set(only) - {row.name for row in rows}
-    if unknown:
-        sys.exit(f"no such row: {', '.join(sorted(unknown))}; rows are {', '.join(row.name for row in rows)}")
-    rows = [row for row in rows if not only or row.name in only]
+    rows = [row for row in broker_rows() if not only or row.name in only]
     for row in rows:
         row.seconds = seconds
     return rows
+
+
+def broker_rows() -> list[Row]:
+    return all_rows() + coordinator_rows()
+
+
+def check_names(only: list[str]) -> None:
+    """A name of a broker row, or of a Spark row or the beginning of several (`spark-read`)."""
+    known = [row.name for row in broker_rows()]
+    spark = spark_section.names()
+    unknown = {name for name in only if name not in known and not any(row.startswith(name) for row in spark)}
+    if unknown:
+        sys.exit(f"no such row: {', '.join(sorted(unknown))}; rows are {', '.join(known + spark)}")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -121,7 +131,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="rounds per row and peer (default 3, with --quick 1)")
     parser.add_argument("--seconds", type=float, help="length of a round (default 5, with --quick 2)")
     parser.add_argument("--peer", choices=("moldau", "kafka", "both"), default="both")
-    parser.add_argument("--name", default="latest", help="name of the result files")
+    parser.add_argument("--section", choices=("broker", "spark", "all"), default="all", help="which rows (default all)")
+    parser.add_argument("--name", help="name of the result files (default: latest, for the Spark section spark)")
     parser.add_argument("--work-dir", type=Path, help="where the brokers keep their data (default: a temporary folder)")
     parser.add_argument("--strict", action="store_true", help="status 1 when a row misses its demand")
     return parser.parse_args()
@@ -140,31 +151,59 @@ def facts(peers: list[Peer], rounds: int, seconds: float) -> dict[str, str]:
 def main() -> int:
     arguments = parse_arguments()
     console = Console(width=None if sys.stdout.isatty() else 150)
-    seconds = arguments.seconds or (2.0 if arguments.quick else 5.0)
-    rounds = arguments.rounds or (1 if arguments.quick else 3)
-    rows = chosen_rows(arguments.only, seconds)
+    check_names(arguments.only)
     try:
         build("loadgen")
     except NoCompiler as reason:
         sys.exit(str(reason))
     work_dir = arguments.work_dir or Path(tempfile.mkdtemp(prefix="moldau-bench-"))
+    try:
+        return max(section(arguments, work_dir, console) for section in sections(arguments))
+    finally:
+        if arguments.work_dir is None:
+            shutil.rmtree(work_dir, ignore_errors=True)
+
+
+def sections(arguments: argparse.Namespace) -> list[Callable[[argparse.Namespace, Path, Console], int]]:
+    """The parts of the run in which a chosen row is."""
+    only = arguments.only
+    found: list[Callable[[argparse.Namespace, Path, Console], int]] = []
+    if arguments.section != "spark" and (not only or any(row.name in only for row in broker_rows())):
+        found.append(broker_section)
+    if arguments.section != "broker" and spark_section.chosen(only):
+        found.append(spark_rows_section)
+    return found or sys.exit("no chosen row is in this section")
+
+
+def spark_rows_section(arguments: argparse.Namespace, work_dir: Path, console: Console) -> int:
+    run = spark_section.SparkRun(
+        rows=spark_section.chosen(arguments.only),
+        rounds=arguments.rounds or (1 if arguments.quick else 3),
+        seconds=arguments.seconds or (5.0 if arguments.quick else 15.0),
+        scale=0.1 if arguments.quick else 1.0,
+        console=console,
+        name=arguments.name or "spark",
+    )
+    return run.execute(work_dir, RESULTS)
+
+
+def broker_section(arguments: argparse.Namespace, work_dir: Path, console: Console) -> int:
+    seconds = arguments.seconds or (2.0 if arguments.quick else 5.0)
+    rounds = arguments.rounds or (1 if arguments.quick else 3)
+    rows = chosen_rows(arguments.only, seconds)
     peers: list[Peer] = []
     if arguments.peer in ("moldau", "both"):
         peers.append(moldau.Moldau(work_dir=work_dir / "moldau"))
     if arguments.peer in ("kafka", "both"):
         peers.append(kafka.Kafka(work_dir=work_dir / "kafka"))
     columns = (TextColumn("{task.description:38}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    try:
-        with started(peers, console) as running:
-            if not running:
-                sys.exit("no broker could be started")
-            run = Run(running, rows, rounds, warmups=1 if arguments.quick else 2, console=console)
-            with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress:
-                run.execute(progress)
-            return conclude(run, console, arguments.name, facts(running, rounds, seconds), arguments.strict)
-    finally:
-        if arguments.work_dir is None:
-            shutil.rmtree(work_dir, ignore_errors=True)
+    with started(peers, console) as running:
+        if not running:
+            sys.exit("no broker could be started")
+        run = Run(running, rows, rounds, warmups=1 if arguments.quick else 2, console=console)
+        with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress:
+            run.execute(progress)
+        return conclude(run, console, arguments.name or "latest", facts(running, rounds, seconds), arguments.strict)
 
 
 def conclude(run: Run, console: Console, name: str, found: dict[str, str], strict: bool) -> int:

@@ -30,8 +30,8 @@ from tests.fault.spark_story import COPY_OUTPUT, INPUT, TOTALS_OUTPUT, Story
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = "local-cluster[2,1,1024]"
-STALLED_S = 180.0
-DRAIN_S = 600.0
+STALLED_S = 600.0
+DRAIN_S = 1800.0
 DECISIONS = "__moldau_decisions-*"
 DECISION_WAIT_S = 20.0
 KINDS = ("driver", "executor", "broker", "worker")

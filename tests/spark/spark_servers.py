@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-START_SECONDS_MAX = 120.0
+START_SECONDS_MAX = 240.0
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SMALL = "-XX:+UseSerialGC"
 

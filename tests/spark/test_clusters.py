@@ -15,7 +15,7 @@ from moldau.spark.java import find_java
 from tests.spark import pipeline_kit as kit
 from tests.spark.spark_servers import connect_server, environment, standalone_cluster
 
-RUN_SECONDS_MAX = 280
+RUN_SECONDS_MAX = 500
 RECORDS = 1000
 
 PIPELINE = """\
@@ -91,14 +91,14 @@ def place(tmp_path: Path, bootstrap: str, unique: Callable[[], str]) -> Place:
     return Place(tmp_path / "pipeline", bootstrap, unique())
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_over_spark_connect(place: Place, tmp_path: Path) -> None:
     with connect_server(tmp_path / "connect") as address:
         assert place.run("connect", "--remote", address) == place.expected
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_the_same_file_everywhere(place: Place, tmp_path: Path) -> None:
     embedded = place.run("embedded", "--master", "local[*]")
     with standalone_cluster(tmp_path / "cluster") as address:
