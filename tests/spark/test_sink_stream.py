@@ -189,6 +189,18 @@ def test_an_empty_replay_finishes_what_was_decided(
     assert open_transactions(bootstrap, topic) == 0
 
 
+def test_a_named_sink_does_not_swallow_a_new_checkpoint(
+    spark: Any, bootstrap: str, unique: Callable[[], str], tmp_path: Path
+) -> None:
+    topic, name = make_topic(bootstrap, unique(), 1), unique()
+    expected = write_input(tmp_path / "in", 2)
+    run_query(spark, tmp_path / "in", tmp_path / "check", bootstrap, topic=topic, sinkId=name)
+    with pytest.raises(Exception, match="batch 0 is older than the last one that was written for the sink"):
+        run_query(spark, tmp_path / "in", tmp_path / "other", bootstrap, topic=topic, sinkId=name)
+    assert values(bootstrap, topic) == expected
+    assert open_transactions(bootstrap, topic) == 0
+
+
 def test_at_least_once_repeats_a_replayed_batch(
     spark: Any, bootstrap: str, unique: Callable[[], str], tmp_path: Path
 ) -> None:

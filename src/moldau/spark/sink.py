@@ -104,7 +104,7 @@ class MoldauStreamWriter(DataSourceStreamArrowWriter):
             return
         transactions = transactions_of(wrote)
         if transactions:
-            commit_batch(job.contact, *identity, batchId, transactions)
+            commit_batch(job.contact, *identity, batchId, transactions, may_drop=job.options.sink_id is None)
         else:
             settle_empty_batch(job.contact, *identity)
 
