@@ -100,7 +100,7 @@ def values(bootstrap: str, topic: str) -> list[dict[str, Any]]:
     return [json.loads(message.value()) for message in read_all(bootstrap, topic)]
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 150) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:g} s for: {what}"

@@ -21,6 +21,7 @@ from moldau.pipelines.spec import Pipeline, TopicSource
 
 POLL_S: Final = 0.25
 FINISH_BATCH_S: Final = 30.0
+BEGIN_S: Final = 15.0
 logger = logging.getLogger("moldau.pipelines")
 
 
@@ -134,6 +135,7 @@ class Runner:
     def _supervise(self) -> None:
         for each in self._supervised:
             self._start(each)
+            self._let_begin(each.query)
         self.state = "running"
         while not self._stop.is_set():
             for each in self._supervised:
@@ -147,6 +149,18 @@ class Runner:
         each.query = start_query(self.spark, self.pipeline, each.plan)
         each.restart_at_ms = None
         each.facts.state = "running"
+
+    def _let_begin(self, query: Any) -> None:
+        """Let a query get its Python helpers up before the next one starts its own.
+
+        Spark gives each of them ten seconds, which many at once can miss on a small or busy machine.
+        """
+        deadline = time.monotonic() + BEGIN_S
+        while time.monotonic() < deadline and query.isActive and not self._stop.is_set():
+            if not str(query.status.get("message", "")).startswith(("Initializing", "Getting offsets")):
+                return
+            self._show()
+            self._stop.wait(POLL_S)
 
     def _look_after(self, each: Supervised) -> None:
         if each.done:
