@@ -107,7 +107,9 @@ def lake_rows(tmp_path: Path) -> dict[str, list[tuple[int, str]]]:
     from deltalake import DeltaTable
     from pyiceberg.catalog import load_catalog
 
-    catalog = load_catalog("t", type="sql", uri=f"sqlite:///{tmp_path}/lake/catalog.db", warehouse=f"{tmp_path}/lake")
+    catalog = load_catalog(
+        "default", type="sql", uri=f"sqlite:///{tmp_path}/lake/catalog.db", warehouse=f"{tmp_path}/lake"
+    )
     tables = {
         "delta_all": DeltaTable(str(tmp_path / "delta_all")).to_pyarrow_table(),
         "delta_now": DeltaTable(str(tmp_path / "delta_now")).to_pyarrow_table(),

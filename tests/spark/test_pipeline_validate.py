@@ -44,8 +44,8 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
     told = [line.strip().removeprefix(f"{path}:") for line in result.output.splitlines()[1:]]
     places = [line.split()[0] for line in told]
     assert places == [
-        "2:1", "6:31", "7:14", "8:66", "13:23", "16:24", "16:39", "18:27", "18:75", "20:12", "20:23", "21:35",
-        "22:38", "22:58",
+        "2:1", "6:31", "7:14", "8:66", "13:23", "16:24", "16:39", "18:27", "18:74", "20:12", "20:23", "21:35",
+        "22:40", "22:60",
     ], result.output  # fmt: skip
     assert "did you mean 'trigger'?" in told[0]
     assert 'Unsupported data type "STRNG"' in told[1]

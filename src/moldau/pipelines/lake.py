@@ -132,7 +132,9 @@ class IcebergTarget:
         from pyiceberg.catalog import load_catalog
 
         self._target = target
-        self._catalog = load_catalog("moldau", **dict(target.catalog))
+        properties = dict(target.catalog)
+        # A catalog in a database keeps tables by the catalog's name: readers must use the same.
+        self._catalog = load_catalog(properties.pop("name", "default"), **properties)
 
     def holds(self, query_id: str, batch_id: int) -> bool:
         if not self._catalog.table_exists(self._target.where):

@@ -42,15 +42,20 @@ def check_options(pipeline: Pipeline, mistakes: Mistakes) -> None:
                 source_options.parse(options.reading(source, "group", stream=source.stream), streaming=source.stream)
             except ValueError as wrong:
                 place = source.schema.place if source.schema is not None and "schema" in str(wrong) else source.place
-                for each in getattr(wrong, "mistakes", [str(wrong)]):
+                for each in _new(wrong):
                     mistakes.add(source.options_place if "option" in each else place, f"source '{source.name}': {each}")
     for sink in pipeline.sinks:
         if isinstance(sink.target, TopicTarget):
             try:
                 sink_options.parse({**options.writing(sink.target), **sink.options}, streaming=True)
             except ValueError as wrong:
-                for each in getattr(wrong, "mistakes", [str(wrong)]):
+                for each in _new(wrong):
                     mistakes.add(sink.place, f"sink '{sink.name}': {each}")
+
+
+def _new(wrong: ValueError) -> list[str]:
+    """The mistakes that reading the file has not told yet, at a better place."""
+    return [each for each in getattr(wrong, "mistakes", [str(wrong)]) if "is not a topic name" not in each]
 
 
 def check_sql(pipeline: Pipeline, mistakes: Mistakes) -> None:
