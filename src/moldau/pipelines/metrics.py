@@ -24,7 +24,7 @@ METRICS: Final = (
     Metric("input_rows_total", "counter", "Rows read since the run began.", lambda q: q.input_rows),
     Metric("output_rows_total", "counter", "Rows written since the run began.", lambda q: q.output_rows),
     Metric("input_rows_per_second", "gauge", "Rows read per second.", lambda q: q.input_rows_per_second),
-    Metric("processed_rows_per_second", "gauge", "Rows written per second.", lambda q: q.output_rows_per_second),
+    Metric("output_rows_per_second", "gauge", "Rows written per second.", lambda q: q.output_rows_per_second),
     Metric("lag_records", "gauge", "Records in topics that were not read yet.", lambda q: q.lag_records),
     Metric("lag_seconds", "gauge", "Age of the oldest record that was not read yet.", lambda q: q.lag_seconds),
     Metric(
