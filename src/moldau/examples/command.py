@@ -38,16 +38,19 @@ def _command(example: Example) -> click.Command:
         help="Where to find the cluster.",
     )
     @click.option("-n", "--records", default=20_000, show_default=True, type=click.IntRange(min=1), help="How many.")
+    @click.option("--skip", default=0, type=click.IntRange(min=0), help="Go on after as many, sent by an earlier call.")
     @click.option("-s", "--seed", default=7, show_default=True, help="Of the generated records.")
     @click.option(
         "-r", "--rate", default=0.0, type=click.FloatRange(min=0), help="Records a second. As fast as it can."
     )
-    @click.option("--expected", "path", type=click.Path(path_type=Path), help="Write the right result here, as JSON.")
-    def generate(bootstrap: str, records: int, seed: int, rate: float, path: Path | None) -> None:
-        events = example.generate(records, seed)
+    @click.option(
+        "--expected", "path", type=click.Path(path_type=Path), help="Write the right result of all here, as JSON."
+    )
+    def generate(bootstrap: str, records: int, skip: int, seed: int, rate: float, path: Path | None) -> None:
+        events = example.generate(skip + records, seed)
         began = time.monotonic()
-        _send(example, bootstrap, events, rate)
-        _summarise(events, time.monotonic() - began)
+        _send(example, bootstrap, events[skip:], rate)
+        _summarise(events[skip:], time.monotonic() - began)
         if path is not None:
             path.write_text(json.dumps(example.expected(events), indent=1), encoding="utf-8")
             click.echo(f"the right result is in {path}", err=True)
