@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.core.transaction.commands import AddPartitions, EndTransaction, InitProducerId
+from moldau.core.transaction.commands import AddPartitions, EndTransaction, InitProducerId, KeptReply
 from moldau.model.errors import ErrorCode, Refused
 from tests.property.transaction.world import TIMEOUT_MS, Label, World
 
@@ -178,3 +178,57 @@ class Client:
         else:
             self.alive = False  # fenced
             self.outcome.setdefault(self.label, "aborted")
+
+
+class TwoPhaseClient(Client):
+    """Its transactions are ended by somebody else, who first takes each of them over (KIP-939). What was taken over and
+    decided must come true, whatever time passes in between."""
+
+    def __init__(self, world: World, number: int, name: str, *, v2: bool) -> None:
+        self._decided: Callable[[], None] | None = None
+        super().__init__(world, number, name, v2=v2)
+
+    def _end(self, *, commit: bool, then_init: bool = False) -> None:
+        if then_init:
+            super()._end(commit=commit, then_init=True)
+        else:
+            self._take_over(self.who, commit)
+
+    def _take_over(self, writer: tuple[int, int], commit: bool) -> None:
+        label = self.label
+        command = InitProducerId(self.name, TIMEOUT_MS, two_phase=True, keep=True)
+
+        def answered(reply: Any) -> None:
+            if isinstance(reply, Refused):
+                assert reply.code.name in RETRY, reply
+                self._take_over(writer, commit)
+            elif isinstance(reply, KeptReply) and reply[2:] == writer:
+                self.outcome[label] = "committed" if commit else "aborted"
+                self._decided = lambda: self._finish(reply[:2], writer, commit)
+            elif label not in self.outcome:
+                self.outcome[label] = "aborted"  # it timed out before
+                self._init()
+            else:
+                self._init()  # a late copy of the end has come through
+
+        self.request(lambda connection, answer: self.world.ask(command, answer), answered)
+
+    def lose_patience(self) -> None:
+        """Time passes between decision and end."""
+        if self._decided is not None and self.world.random.random() < 0.3:
+            decided, self._decided = self._decided, None
+            decided()
+        super().lose_patience()
+
+    def _finish(self, speaker: tuple[int, int], writer: tuple[int, int], commit: bool) -> None:
+        command = EndTransaction(self.name, *speaker, commit, bumps_epoch=self.v2)
+
+        def answered(reply: Any) -> None:
+            if not isinstance(reply, Refused):
+                self._init()
+            elif reply.code.name in RETRY:
+                self._finish(speaker, writer, commit)
+            else:
+                self._take_over(writer, commit)  # a late copy of the last request to take over has come through
+
+        self.request(lambda connection, answer: self.world.ask(command, answer), answered)

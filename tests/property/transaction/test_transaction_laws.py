@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.core.transaction.records import TransactionStored
-from tests.property.transaction.clients import Client
+from moldau.core.transaction import decide_producer
+from moldau.core.transaction.commands import InitProducerId
+from moldau.core.transaction.records import Transaction, TransactionStored
+from moldau.core.transaction.turn import Turn
+from tests.property.transaction.clients import Client, TwoPhaseClient
 from tests.property.transaction.world import TIMEOUT_MS, Bugs, World
 from tests.unit.core.transaction.stage import replayed
 
@@ -20,11 +24,18 @@ class Broken(AssertionError):
     """The checker found something."""
 
 
-def live(seed: int, kinds: tuple[bool, ...], *bugs: str, crashes: bool = True) -> tuple[World, list[Client]]:
+def live(
+    seed: int, kinds: tuple[bool, ...], *bugs: str, crashes: bool = True, two_phase: bool = False
+) -> tuple[World, list[Client]]:
     """Run clients (True: v2) for a while, some of them under the same transactional id, then let everything settle."""
     random = Random(seed)
     world = World(random, Bugs(*bugs))
-    clients = [Client(world, number, f"id-{number % 2}", v2=v2) for number, v2 in enumerate(kinds)]
+    clients: list[Client] = [
+        TwoPhaseClient(world, number, f"own-{number}", v2=v2)
+        if two_phase
+        else Client(world, number, f"id-{number % 2}", v2=v2)
+        for number, v2 in enumerate(kinds)
+    ]
     for step in range(STEPS):
         what = random.random()
         if what < 0.45:
@@ -61,6 +72,14 @@ def settle(world: World, clients: list[Client]) -> None:
         world.sleep(TIMEOUT_MS // 4)
         if not any(world.wires.values()) and not world.shard.state.ongoing and not world.shard.state.prepared:
             break
+        for name in tuple(world.shard.state.ongoing):
+            if not any(client.name == name and client.alive for client in clients):
+                clean(world, name)
+
+
+def clean(world: World, name: str) -> None:
+    """Its client was fenced; if it has no timeout, somebody must abort it."""
+    world.ask(InitProducerId(name, TIMEOUT_MS), lambda reply: None)
 
 
 def judge(world: World, clients: list[Client]) -> None:
@@ -83,9 +102,9 @@ def judge(world: World, clients: list[Client]) -> None:
     assert shard.state.transactions == world.shard.state.transactions
 
 
-def judge_many(seeds: int, generation: str, bug: str) -> None:
+def judge_many(seeds: int, generation: str, bug: str, *, two_phase: bool = False) -> None:
     for seed in range(seeds):
-        judge(*live(seed, GENERATIONS[generation], bug))
+        judge(*live(seed, GENERATIONS[generation], bug, two_phase=two_phase))
 
 
 GENERATIONS = {"v1": (False, False, False), "v2": (True, True, True), "mixed": (False, True, False, True)}
@@ -96,6 +115,13 @@ GENERATIONS = {"v1": (False, False, False), "v2": (True, True, True), "mixed": (
 @given(seed=st.integers(0, 2**32))
 def test_every_transaction_is_whole_or_not_there(generation: str, seed: int) -> None:
     judge(*live(seed, GENERATIONS[generation]))
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_what_was_taken_over_and_decided_comes_true(generation: str, seed: int) -> None:
+    judge(*live(seed, GENERATIONS[generation], two_phase=True))
 
 
 def test_the_model_is_not_idle() -> None:
@@ -125,6 +151,43 @@ def test_the_model_is_not_idle() -> None:
 def test_a_planted_bug_is_found(bug: str, generation: str) -> None:
     with pytest.raises(Broken):
         judge_many(2_000, generation, bug)
+
+
+def keep_with_a_timeout(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decide_producer, "NO_TIMEOUT_MS", TIMEOUT_MS)
+
+
+def keep_one_partition_only(patch: pytest.MonkeyPatch) -> None:
+    move = Turn.move
+
+    def forgetful(turn: Turn, name: str, before: Transaction | None, after: Transaction) -> None:
+        if after.is_kept:
+            after = after._replace(partitions=frozenset(sorted(after.partitions)[:1]))
+        move(turn, name, before, after)
+
+    patch.setattr(Turn, "move", forgetful)
+
+
+def keep_without_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
+    """The writer is not fenced, and a marker of transactions v2 may not be newer than what was written."""
+    move = Turn.move
+
+    def friendly(turn: Turn, name: str, before: Transaction | None, after: Transaction) -> None:
+        if after.is_kept and before is not None:
+            after = after._replace(producer_epoch=before.producer_epoch)
+        move(turn, name, before, after)
+
+    patch.setattr(Turn, "move", friendly)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+@pytest.mark.parametrize("plant", [keep_with_a_timeout, keep_one_partition_only, keep_without_a_new_epoch])
+def test_a_planted_bug_in_keeping_is_found(
+    monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], generation: str
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        judge_many(300, generation, "", two_phase=True)
 
 
 @settings(max_examples=60, deadline=None)
