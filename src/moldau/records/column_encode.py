@@ -257,7 +257,8 @@ class ColumnEncoder:
 
     def _seal(self, topic: TopicLanes, lane: Lane) -> None:
         body = lane.body.getvalue()
-        lane.body = BytesWriter()
+        # Keeps its room: the next batch will be as large.
+        lane.body.truncate(0)
         codec: i64 = self._codec
         packed = body
         if codec != 0:
