@@ -13,16 +13,19 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
+from moldau.client.cluster import Cluster
 from moldau.client.decisions import task_transactional_id
 from moldau.client.failures import BrokerRefused
 from moldau.client.transactional import RecordWriter, TaskTransaction, begin, begin_idempotent
+from moldau.client.two_phase import Coordinators
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import MoldauError
 from moldau.model.ids import TopicPartition
 from moldau.records.column_encode import ColumnEncoder, RowRefused, SealedBatch
 from moldau.spark.session import Contact, call, open_cluster, patiently, submit
-from moldau.spark.sink_topics import TopicFacts, topic_facts, transaction_timeout_ms_max
+from moldau.spark.sink_topics import TopicFacts, forget, topic_facts, transaction_timeout_ms_max
 
 if TYPE_CHECKING:
     from moldau.spark.sink_options import RecordPlan, SinkOptions
@@ -155,7 +158,7 @@ class _Task:
         if self.sending is not None:
             self.sending.cancel()
         try:
-            call(self.writer.abort())
+            call(_abort(self.contact, self.writer))
         except Exception as failure:  # the reason to abandon matters more than this one
             logger.warning("%s could not be aborted at once: %s", self.place.transactional_id, failure)
 
@@ -193,6 +196,15 @@ async def _produce(writer: RecordWriter, sealed: Sequence[SealedBatch]) -> None:
         await writer.produce(TopicPartition(batch.topic, batch.partition), batch.data, batch.count)
 
 
+async def _abort(contact: Contact, writer: RecordWriter) -> None:
+    forget(await open_cluster(contact))
+    await writer.abort()
+
+
+_coordinators: WeakKeyDictionary[Cluster, Coordinators] = WeakKeyDictionary()
+"""Who coordinates which id, as earlier tasks of this process learned: ids come again with every micro-batch."""
+
+
 async def _open_writer(job: WriteJob, place: TaskPlace) -> RecordWriter:
     cluster = await open_cluster(job.contact)
     options = job.options
@@ -209,6 +221,7 @@ async def _open_writer(job: WriteJob, place: TaskPlace) -> RecordWriter:
                 timeout_ms=timeout_ms,
                 within_s=job.contact.api_timeout_s,
                 delivery_timeout_s=delivery_s,
+                coordinators=_coordinators.setdefault(cluster, Coordinators(cluster)),
             )
         except BrokerRefused as refused:
             if refused.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT:

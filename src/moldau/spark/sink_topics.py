@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from moldau.client.admin import describe_configs
 from moldau.client.cluster import Cluster
@@ -13,6 +15,7 @@ from moldau.model.failures import MoldauError
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+FRESH_FOR_S: Final = 30.0
 MESSAGE_BYTES_MAX: Final = 1_048_588
 """Kafka's default of max.message.bytes, for clusters that do not tell."""
 TRANSACTION_TIMEOUT_MS_MAX: Final = 900_000
@@ -30,8 +33,25 @@ class TopicFacts(NamedTuple):
     message_bytes_max: int
 
 
+_known: WeakKeyDictionary[Cluster, dict[str, tuple[float, TopicFacts]]] = WeakKeyDictionary()
+"""What earlier tasks of this process learned, and when."""
+
+
 async def topic_facts(cluster: Cluster, name: str) -> TopicFacts:
-    """Asks afresh, so that partitions added since the last task are used. Creates the topic where that is allowed."""
+    """Not older than `FRESH_FOR_S`, so that new partitions come into use. Creates the topic where that is allowed."""
+    known = _known.setdefault(cluster, {})
+    now_s = time.monotonic()
+    if name not in known or now_s - known[name][0] > FRESH_FOR_S:
+        known[name] = (now_s, await _ask(cluster, name))
+    return known[name][1]
+
+
+def forget(cluster: Cluster) -> None:
+    """After a failure, which may come from what is no longer so."""
+    _known.pop(cluster, None)
+
+
+async def _ask(cluster: Cluster, name: str) -> TopicFacts:
     cluster.topics.pop(name, None)
     try:
         view = await cluster.topic(name, auto_create=True)
