@@ -11,7 +11,6 @@ lost connection or a moved leader is answered by asking again, and nothing is lo
 from __future__ import annotations
 
 import logging
-import select
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -23,7 +22,7 @@ from moldau.model.ids import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import MAGIC
 from moldau.records.column_walk import next_fetch_offset
 from moldau.spark.leaders import LinkPool, TopicLeaders, pool_for
-from moldau.spark.link import BrokerLink
+from moldau.spark.link import BrokerLink, readable
 from moldau.spark.progress import Progress
 from moldau.spark.requests import fetch_request, log_bounds
 from moldau.spark.rows import Rows
@@ -126,13 +125,17 @@ class _Reading:
         now_s = time.monotonic()
         in_flight = {partition for lane in self._lanes.values() for partition in lane.asked}
         groups: dict[int, dict[TopicPartition, Progress]] = {}
+        expected_bytes: dict[int, int] = {}
         for progress in self._open:
             partition = progress.partition
             if progress.done or progress.retry_at_s > now_s or partition in in_flight:
                 continue
             node_id = self._leader_of(progress)
-            if node_id is not None and node_id not in self._lanes:
-                groups.setdefault(node_id, {}).setdefault(partition, progress)
+            # No more partitions than can fill an answer: brokers look at each that is named.
+            if node_id is None or node_id in self._lanes or expected_bytes.get(node_id, 0) > 2 * self._fetch_bytes:
+                continue
+            if groups.setdefault(node_id, {}).setdefault(partition, progress) is progress and not progress.waits:
+                expected_bytes[node_id] = expected_bytes.get(node_id, 0) + self._limit(progress)
         for node_id, asked in groups.items():
             self._send(node_id, asked)
 
@@ -217,16 +220,16 @@ class _Reading:
 
     def _answered_lane(self) -> _Lane | None:
         """A lane whose answer begins to arrive; None after a while without one, so that others can be tried again."""
-        lanes = {lane.link.fileno(): lane for lane in self._lanes.values()}
+        lanes = list(self._lanes.values())
         retries = [progress.retry_at_s for progress in self._idle_ranges()]
         now_s = time.monotonic()
         pause_s = min([_TICK_S, *(max(0.0, at_s - now_s) for at_s in retries)])
-        ready = select.select(list(lanes), [], [], pause_s)[0]
+        ready = readable([lane.link for lane in lanes], pause_s)
         if ready:
-            lane = lanes[ready[0]]
+            lane = next(lane for lane in lanes if lane.link is ready[0])
             del self._lanes[lane.node_id]
             return lane
-        for lane in lanes.values():
+        for lane in lanes:
             if time.monotonic() - lane.sent_s > lane.link.timeout_s:
                 del self._lanes[lane.node_id]
                 late = AnswerTimedOut(lane.link.address, "Fetch", lane.link.timeout_s)

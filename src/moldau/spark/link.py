@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Any, Final
 
 from moldau.client.failures import AnswerTimedOut, NoBrokerAnswers
@@ -23,6 +24,15 @@ RESPONSE_BYTES_MAX: Final = 1 << 30
 _SIZE_BYTES: Final = 4
 _CORRELATION_BYTES: Final = 4
 _UNSUPPORTED_VERSION: Final = (35).to_bytes(2, "big")
+
+
+def readable(links: Sequence[BrokerLink], timeout_s: float) -> list[BrokerLink]:
+    """Those on which bytes (or the end of the connection) have arrived, waiting up to `timeout_s` for the first."""
+    poll = select.poll()  # unlike select() it has no largest descriptor
+    by_descriptor = {link.fileno(): link for link in links}
+    for descriptor in by_descriptor:
+        poll.register(descriptor, select.POLLIN)
+    return [by_descriptor[descriptor] for descriptor, _ in poll.poll(timeout_s * 1000)]
 
 
 class BrokerLink:
@@ -49,7 +59,7 @@ class BrokerLink:
         """True when nothing is under way: no answer is owed, and the broker has not hung up."""
         if self._expected or self._socket.fileno() < 0:
             return False
-        return not select.select([self._socket], [], [], 0)[0]
+        return not readable([self], 0.0)
 
     def fileno(self) -> int:
         return self._socket.fileno()

@@ -202,3 +202,10 @@ def test_an_offset_that_is_out_of_range_for_a_moment() -> None:
 
     cluster = FakeCluster(fetch)
     assert read(cluster, everything(40)) == offsets(0, 40)
+
+
+def test_many_partitions_are_asked_for_a_few_at_a_time() -> None:
+    cluster = FakeCluster(log_of(10), leaders=dict.fromkeys(range(300), 1))  # type: ignore[arg-type]
+    found = read(cluster, *(everything(10, partition) for partition in range(300)))
+    assert sorted(found) == [pair for partition in range(300) for pair in offsets(0, 10, partition)]
+    assert len(cluster.asked) < 3000, "every partition was named in every fetch"
