@@ -50,6 +50,23 @@ def parse_ddl(text: str) -> DataType:
     return parser.whole(parser.columns(closing=None))
 
 
+def check_decodable(kind: DataType) -> None:
+    """ValueError for types that JSON is never decoded into: said when a table is loaded, not when a task fails."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.StructType):
+        for field in kind.fields:
+            check_decodable(field.dataType)
+    elif isinstance(kind, types.ArrayType):
+        check_decodable(kind.elementType)
+    elif isinstance(kind, types.MapType):
+        if not isinstance(kind.keyType, types.StringType):
+            raise ValueError(f"JSON cannot be decoded into {kind.simpleString()}: its keys are strings")
+        check_decodable(kind.valueType)
+    elif type(kind).__name__ not in {*_SIMPLE.values(), "DecimalType"}:
+        raise ValueError(f"JSON cannot be decoded into {kind.simpleString()}")
+
+
 def _from_json(text: str) -> DataType:
     from pyspark.sql.types import _parse_datatype_json_string
 

@@ -184,9 +184,11 @@ def format_type(how: Format) -> DataType:
     if not how.schema:
         raise ValueError(f"the format {how.name} needs a schema")
     if how.name == JSON:
-        from moldau.spark.ddl import parse_ddl
+        from moldau.spark.ddl import check_decodable, parse_ddl
 
-        return parse_ddl(how.schema)._as_nullable()  # as from_json: what JSON lacks is null, whatever the schema says
+        kind = parse_ddl(how.schema)._as_nullable()  # as from_json: what JSON lacks is null, whatever the schema says
+        check_decodable(kind)
+        return kind
     if how.name == AVRO:
         from moldau.spark.avro import spark_type_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import types as t
 
-from moldau.spark.ddl import parse_ddl
+from moldau.spark.ddl import check_decodable, parse_ddl
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,11 @@ def test_reads_types_as_spark_does(text: str, expected: t.DataType) -> None:
 def test_says_what_is_wrong(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint.replace("(", r"\(")):
         parse_ddl(text)
+
+
+def test_types_that_json_is_never_decoded_into() -> None:
+    check_decodable(parse_ddl("a STRUCT<b: MAP<STRING, ARRAY<DECIMAL(9,2)>>>"))
+    with pytest.raises(ValueError, match="its keys are strings"):
+        check_decodable(parse_ddl("a ARRAY<MAP<INT, INT>>"))
+    with pytest.raises(ValueError, match="cannot be decoded into interval"):
+        check_decodable(t.StructType([t.StructField("a", t.DayTimeIntervalType())]))
