@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from moldau.cli.demo.stage import DemoFailed
 
-STOP_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 60.0
 
 
 class PipelineProcess:

@@ -74,7 +74,7 @@ class SparkPart:
         self.pipeline.start()
         await send_all(cluster, EXAMPLE, self.events[:FIRST_EVENTS])
         with self.stage.progress() as bar:
-            bar.add_task("starting Spark", total=None, note="")
+            bar.add_task("starting Spark", total=None, note="about 15 s on two idle cores")
             while not self.pipeline.batches:
                 self.pipeline.check()
                 if time.monotonic() - began > START_TIMEOUT_S:
