@@ -204,6 +204,7 @@ steps:
 sinks:
   - {{from: counted, topic: out, mode: update}}
   - {{from: gone, name: other, topic: out2}}
+  - {{from: words, name: keyed, topic: out3, key: upper(wurd)}}
 """
 
 
@@ -218,10 +219,12 @@ def test_sql_and_python_that_do_not_resolve_are_told_with_their_lines(
     found = sorted(resolve_all(spark, load_or_raise(path, {})).found)
     assert [(Path(each.place.file).name, each.place.line, each.place.column) for each in found] == [
         ("broken.yaml", 9, 20),
+        ("broken.yaml", 17, 48),
         ("steps.py", 2, 1),
     ]
     assert "`wrd` cannot be resolved" in found[0].what
-    assert "selct" in found[1].what
+    assert "`wurd` cannot be resolved" in found[1].what
+    assert "selct" in found[2].what
 
 
 def test_an_aggregation_without_watermark_gets_a_hint(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from moldau.pipelines import options
 from moldau.pipelines.failures import PipelineFailed, failed_at
 from moldau.pipelines.frames import Frames
-from moldau.pipelines.places import Mistakes, Text
+from moldau.pipelines.places import Mistakes, Place, Text
 from moldau.pipelines.spec import (
     ConsoleTarget,
     FileTarget,
@@ -66,22 +67,18 @@ def start_query(spark: Any, pipeline: Pipeline, plan: Plan) -> Any:
         return _start_dead_letters(frames, pipeline, plan, plan.dead_letters)
     sink = plan.sink
     frame = frames.build(sink.source.value, plan.group)
-    text = None
     try:
         if isinstance(sink.target, TopicTarget):
             frame = topic_rows(frame, sink.target)
         writer = _writer(frame, sink, plan)
         return _start(writer, sink, plan)
     except Exception as error:
-        place = sink.mode_place if "OUTPUT_MODE" in str(error) or "output mode" in str(error) else sink.place
-        folder = pipeline.file.absolute().parent
-        raise failed_at(error, text, place, folder, f"sink '{sink.name}'") from error
+        raise _sink_failed(error, sink, pipeline) from error
 
 
 def resolve_all(spark: Any, pipeline: Pipeline) -> Mistakes:
     """Resolve everything before anything runs, so that a mistake in the last sink does not start the first."""
     mistakes = Mistakes()
-    folder = pipeline.file.absolute().parent
     for sink in pipeline.sinks:
         try:
             frame = Frames(spark, pipeline).build(sink.source.value, "unused")
@@ -92,9 +89,24 @@ def resolve_all(spark: Any, pipeline: Pipeline) -> Mistakes:
             if isinstance(sink.target, TopicTarget):
                 topic_rows(frame, sink.target)
         except Exception as error:
-            told = failed_at(error, None, sink.place, folder, f"sink '{sink.name}'")
-            mistakes.add(sink.place, told.what, told.hint)
+            told = _sink_failed(error, sink, pipeline)
+            mistakes.add(told.place or sink.place, told.what, told.hint)
     return mistakes
+
+
+def _sink_failed(error: Exception, sink: Sink, pipeline: Pipeline) -> PipelineFailed:
+    said = str(error)
+    place = sink.mode_place if "OUTPUT_MODE" in said or "output mode" in said else _expression_place(said, sink.target)
+    return failed_at(error, None, place or sink.place, pipeline.file.absolute().parent, f"sink '{sink.name}'")
+
+
+def _expression_place(said: str, target: Any) -> Place | None:
+    """Where the expression stands that names what the error says cannot be resolved."""
+    found = re.search(r"name `([^`]+)`", said)
+    if found is None or not isinstance(target, TopicTarget):
+        return None
+    texts = [target.key, target.value, *target.headers.values(), target.partition, target.timestamp]
+    return next((text.place for text in texts if isinstance(text, Text) and found.group(1) in text.value), None)
 
 
 def topic_rows(frame: Any, target: TopicTarget) -> Any:
