@@ -26,6 +26,7 @@ from .members import GroupMember, MemberHabits, OffsetClient
 from .producer import Habits
 from .scenario import FAULTS, HEALING_S, Scenario, TopicPlan
 from .transactional import TransactionalWorker, TxnHabits
+from .two_phase import TwoPhaseWorker
 
 CRASHES: Final = ("kill timed", "kill at write", "kill at reply", "kill in recovery", "clean restart")
 WEATHER: Final = ("connection resets", "slow disk")
@@ -316,6 +317,29 @@ class TransactionsV2(Transactions):
     name = "transactions-v2"
 
 
+class TwoPhaseCommit(Transactions):
+    """Transactions that an outside coordinator takes over, decides and ends (KIP-939)."""
+
+    name = "two-phase-commit"
+
+    def start_load(self) -> None:
+        chance, tps = self.chance, self.tps()
+        for number in range(chance.randint(2, 3)):
+            habits = TxnHabits(
+                version=chance.choice((1, 2)),
+                timeout_ms=1500,
+                delay_probability=0.1 if "delayed frames" in self.enabled else 0.0,
+                nap_probability=chance.choice((0.0, 0.05)),
+                # With a late request to keep, what a vanished producer leaves behind could lose its timeout.
+                vanish_probability=0.0,
+                patience_s=chance.choice(self.patiences),
+            )
+            self.add_member(TwoPhaseWorker(self.world, f"w{number}", self.address, f"id-{number}", tps, habits))
+        for tp in tps[:2]:
+            self.add_reader(tp)
+        self.add_consumer("c-dirty", tps[0])
+
+
 class CoordinatorCrash(Transactions):
     """Crash upon crash: at the decision, between markers, while the coordinators load."""
 
@@ -455,5 +479,6 @@ COORDINATED: Final[tuple[type[Scenario], ...]] = (
     TransactionsV1,
     TransactionsV2,
     EosCopy,
+    TwoPhaseCommit,
     CoordinatorCrash,
 )

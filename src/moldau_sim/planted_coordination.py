@@ -14,9 +14,12 @@ from moldau.core.group import shard as group_shard
 from moldau.core.group.classic import LiveGroup
 from moldau.core.group.consumer import reconcile as consumer_reconcile
 from moldau.core.group.records import GroupMetadata, OffsetCommitted
+from moldau.core.transaction import decide_producer
 from moldau.core.transaction import shard as transaction_shard
 from moldau.core.transaction.commands import InitProducerId, ProducerReply
+from moldau.core.transaction.records import Transaction
 from moldau.core.transaction.states import TxnState
+from moldau.core.transaction.turn import Turn
 from moldau.model.errors import ErrorCode
 from moldau.storage.partition_log import PartitionLog
 
@@ -55,6 +58,27 @@ def fence_forgotten() -> Iterator[None]:
         return ProducerReply(before.producer_id, before.producer_epoch)
 
     with patch.dict(transaction_shard.DECIDE, {InitProducerId: decide_init}):
+        yield
+
+
+@planted("prepared-times-out", "two-phase-commit")
+def prepared_times_out() -> Iterator[None]:
+    """A transaction that was taken over keeps a timeout."""
+    with patch.object(decide_producer, "NO_TIMEOUT_MS", 1_000):
+        yield
+
+
+@planted("keep-forgets-partitions", "two-phase-commit")
+def keep_forgets_partitions() -> Iterator[None]:
+    """Of a transaction that is taken over only the first partition is remembered."""
+    real = Turn.move
+
+    def move(self: Turn, name: str, before: Transaction | None, after: Transaction) -> None:
+        if after.is_kept:
+            after = after._replace(partitions=frozenset(sorted(after.partitions)[:1]))
+        real(self, name, before, after)
+
+    with patch.object(Turn, "move", move):
         yield
 
 

@@ -39,6 +39,7 @@ class InitProducerId(NamedTuple):
     """The transaction takes part in an outside two-phase commit: no timeout (KIP-939)."""
     keep: bool = False
     """Do not abort an open transaction, become the one who ends it (KIP-939)."""
+    connection: int = NO_CONNECTION
 
 
 class AddPartitions(NamedTuple):

@@ -42,9 +42,11 @@ def _end_v1(turn: Turn, command: EndTransaction, found: Transaction) -> object:
         return _fenced(found, command)
     if found.state in PREPARED:
         return _busy()
-    if turn.soft.is_ghost(command.transactional_id, command.connection):
+    # An epoch that keeps speaks for one transaction only, so its end cannot be too late for the next.
+    if not found.is_kept and turn.soft.is_ghost(command.transactional_id, command.connection):
         return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "its client has gone on, on a newer connection")
-    turn.soft.heard(command.transactional_id, command.connection)
+    if not found.is_kept:
+        turn.soft.heard(command.transactional_id, command.connection)
     if found.state is _COMPLETE[command.commit]:
         return ProducerReply(found.producer_id, found.producer_epoch)
     if found.state is not TxnState.ONGOING:

@@ -32,6 +32,7 @@ from moldau.model.ids import NO_PRODUCER_ID
 KEEPING_SINCE_LEVEL: Final = 1
 """Of transaction.version: the first one whose records have room for two producers."""
 
+
 def decide_init(turn: Turn, command: InitProducerId) -> object:
     name = command.transactional_id
     if not name:
@@ -52,6 +53,9 @@ def decide_init(turn: Turn, command: InitProducerId) -> object:
         return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is still being completed")
     if not _may_come_back(found, command):
         return Refused(ErrorCode.PRODUCER_FENCED, "a newer producer with this transactional id has taken over")
+    if found.is_kept and turn.soft.is_ghost(name, command.connection):
+        # A late copy of the writer's own beginning must not abort what may be decided by now.
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "somebody came to end the transaction, on a newer connection")
     if found.state is TxnState.ONGOING and command.keep:
         return _keep(turn, command, found)
     if found.state is TxnState.ONGOING:
@@ -134,7 +138,7 @@ def _keep(turn: Turn, command: InitProducerId, found: Transaction) -> object:
     else:
         kept = kept._replace(producer_id=command.fresh_producer_id, producer_epoch=0)
     turn.soft.note_last_epoch(name, NO_EPOCH)
-    turn.soft.connections.pop(name, None)
+    turn.soft.heard(name, command.connection)
     turn.move(name, found, kept)
     return KeptReply(kept.producer_id, kept.producer_epoch, writer_id, writer_epoch)
 

@@ -58,6 +58,7 @@ def transactional(
         request.producer_epoch,
         two_phase=request.enable2_pc,
         keep=request.keep_prepared_txn,
+        connection=context.peer.number,
     )
     version = int(context.api_version)
 

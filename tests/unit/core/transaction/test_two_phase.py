@@ -112,6 +112,30 @@ def test_keeping_while_an_end_is_carried_out_waits(commit: bool) -> None:
     assert isinstance(stage.keep(), ProducerReply)
 
 
+def test_late_copies_of_earlier_beginnings_change_nothing() -> None:
+    """They come on connections that were given up before somebody came to end the transaction."""
+    stage = Stage()
+    who = stage.init()
+    stage.write(who, A)
+    late, keeping = InitProducerId("t", 60_000, connection=5), InitProducerId("t", 0, two_phase=True, keep=True)
+    kept = stage.do(keeping._replace(connection=7))
+    assert code(stage.do(late)) == "CONCURRENT_TRANSACTIONS"
+    assert code(stage.do(keeping._replace(connection=6))) == "CONCURRENT_TRANSACTIONS"
+    assert (stage.found().producer_epoch, stage.state()) == (kept.producer_epoch, "Ongoing")
+    assert code(stage.end(kept[:2], connection=3)) == "NONE", "whoever has the epoch may end it"
+    stage.write_markers()
+    assert code(stage.do(late)) == "NONE", "and then the connection does not matter any more"
+
+
+def test_an_abort_from_a_newer_connection_is_meant() -> None:
+    stage = Stage()
+    who = stage.init()
+    stage.write(who, A)
+    stage.do(InitProducerId("t", 0, two_phase=True, keep=True, connection=7))
+    stage.do(InitProducerId("t", 60_000, connection=8))
+    assert stage.state() == "PrepareAbort"
+
+
 # -- timeouts --------------------------------------------------------------------------------------------------------
 
 
