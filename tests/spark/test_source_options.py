@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
+from pyspark.sql.functions import spark_partition_id
 
 from tests.spark.topics import Reads, Topics
 
@@ -181,14 +182,15 @@ def test_keys_and_values_are_decoded(reads: Reads, topics: Topics, unique: Calla
 
 
 def test_how_many_tasks_read(reads: Reads, data: str) -> None:
-    assert reads.batch(subscribe=data).rdd.getNumPartitions() == 1, "little data is not worth a second task"
-    many = reads.batch(subscribe=data, minPartitions="6")
-    assert many.rdd.getNumPartitions() == 6
-    assert many.count() == 30
-    limited = reads.batch(subscribe=data, maxRecordsPerPartition="4")
-    assert limited.rdd.getNumPartitions() == 8
-    assert max(limited.rdd.glom().map(len).collect()) <= 4
-    assert sorted(bytes(row.value).decode() for row in limited.collect()) == everywhere(0, 10)
+    def records_of_each_task(**options: str) -> list[int]:
+        frame = reads.batch(subscribe=data, columns="offset", **options)
+        return [row["count"] for row in frame.groupBy(spark_partition_id()).count().collect()]
+
+    assert records_of_each_task() == [30], "little data is not worth a second task"
+    assert records_of_each_task(minPartitions="6") == [5] * 6
+    limited = records_of_each_task(maxRecordsPerPartition="4")
+    assert (len(limited), sum(limited)) == (8, 30)
+    assert max(limited) <= 4
 
 
 def test_isolation(reads: Reads, topics: Topics, unique: Callable[[], str]) -> None:
