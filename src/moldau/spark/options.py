@@ -6,34 +6,37 @@ told with what to do about it.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from moldau.client.cluster import parse_bootstrap
-from moldau.client.offsets import parse_duration_ms
 from moldau.config.mistakes import nearest
 from moldau.model.failures import MoldauError
-from moldau.model.ids import TopicPartition, topic_name_problem
+from moldau.spark.option_values import (
+    parse_boolean,
+    parse_count,
+    parse_delay_ms,
+    parse_names,
+    parse_positive,
+    parse_word,
+)
 from moldau.spark.positions import (
     EARLIEST,
     LATEST,
     Anchor,
     Limit,
-    parse_assignment,
     parse_offsets_option,
     parse_time_option,
     parse_times_option,
 )
+from moldau.spark.subscription import SUBSCRIPTIONS, Subscription, group_name
 from moldau.spark.types import BINARY, FAILFAST, FORMATS, MODES, Format, ReadSettings
 
 T = TypeVar("T")
 
-SUBSCRIBE: Final = ("subscribe", "subscribePattern", "assign")
 OWN: Final = (
-    *SUBSCRIBE,
+    *SUBSCRIPTIONS,
     "bootstrap",
     "startingOffsets",
     "endingOffsets",
@@ -74,7 +77,6 @@ STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTrigge
 BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 NEAR_RECORDS_MAX: Final = 2_000
-GROUP_CHARACTERS_MAX: Final = 200
 
 _REFUSED_CLIENT: Final = {
     "auto.offset.reset": "set startingOffsets to earliest or latest instead",
@@ -90,7 +92,6 @@ _CLIENT_NUMBERS: Final = (
     "fetch.max.bytes",
     "max.partition.fetch.bytes",
 )
-_SPARK_UNITS_MS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class OptionsWrong(MoldauError, ValueError):
@@ -103,27 +104,6 @@ class OptionsWrong(MoldauError, ValueError):
         else:
             text = f"{len(mistakes)} mistakes in the options:\n" + "\n".join(f"  - {line}" for line in mistakes)
         super().__init__(text)
-
-
-@dataclass(frozen=True)
-class Subscription:
-    """Which partitions to read: exactly one of the three is set."""
-
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    assigned: tuple[TopicPartition, ...] = ()
-
-    def names(self) -> str:
-        """For people: what was asked for."""
-        if self.pattern is not None:
-            return self.pattern
-        return ",".join(self.topics or sorted({partition.topic for partition in self.assigned}))
-
-    def matches(self, topic: str, *, internal: bool = False) -> bool:
-        """Of patterns. Topics for the workings (`__...`) are meant only by patterns that say so."""
-        if self.pattern is None or internal or (topic.startswith("__") and not self.pattern.startswith("__")):
-            return False
-        return re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True)
@@ -288,7 +268,7 @@ class _Parser:
         return given
 
     def _subscription(self) -> Subscription:
-        given = [name for name in SUBSCRIBE if name.lower() in self.options]
+        given = [name for name in SUBSCRIPTIONS if name.lower() in self.options]
         if len(given) != 1:
             problem = f"{' and '.join(given)} exclude each other" if given else "nothing says which topics to read"
             self.mistakes.append(
@@ -296,7 +276,7 @@ class _Parser:
                 'assign ({"orders":[0,1]})'
             )
             return Subscription()
-        return self._take(given[0], _SUBSCRIPTIONS[given[0]]) or Subscription()
+        return self._take(given[0], SUBSCRIPTIONS[given[0]]) or Subscription()
 
     def _read_committed(self, client: Mapping[str, str]) -> bool:
         levels = ("read_committed", "read_uncommitted")
@@ -404,102 +384,6 @@ def _crossed(starting: Limit, ending: Limit) -> list[str]:
         for partition, start in starting.partitions.items()
         if start > ending.partitions[partition] >= 0
     ]
-
-
-# -- values ------------------------------------------------------------------------------------------------------------
-
-
-def parse_boolean(text: str) -> bool:
-    word = text.strip().lower()
-    if word not in ("true", "false"):
-        raise ValueError(f"'{text}' is neither true nor false")
-    return word == "true"
-
-
-def parse_positive(text: str) -> int:
-    if not re.fullmatch(r"\d+", text.strip()) or int(text) == 0:
-        raise ValueError(f"'{text}' is not a whole number of at least 1")
-    return int(text)
-
-
-def parse_count(text: str) -> int:
-    if not re.fullmatch(r"\d+", text.strip()):
-        raise ValueError(f"'{text}' is not a whole number")
-    return int(text)
-
-
-def parse_word(text: str, words: tuple[str, ...]) -> str:
-    """One of the words, in any case."""
-    by_lower = {word.lower(): word for word in words}
-    found = by_lower.get(text.strip().lower())
-    if found is None:
-        near = nearest(text.strip(), by_lower, cutoff=0.6)
-        meant = f"; did you mean {by_lower[near]}?" if near else ""
-        raise ValueError(f"'{text}' is not one of {', '.join(words)}{meant}")
-    return found
-
-
-def parse_names(text: str) -> tuple[str, ...]:
-    names = tuple(filter(None, (part.strip() for part in text.split(","))))
-    if not names:
-        raise ValueError("names nothing")
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ValueError(f"names '{twice[0]}' twice")
-    return names
-
-
-def parse_delay_ms(text: str) -> int:
-    """Spark's time strings (`15min`, `90s`, a bare number of milliseconds), and ours (`1h30m`)."""
-    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
-    if found is None:
-        return parse_duration_ms(text.strip())
-    unit = found.group(2) or "ms"
-    if unit not in _SPARK_UNITS_MS:
-        raise ValueError(f"'{text}' is not a duration such as 500ms, 90s, 15m or 1h")
-    return int(int(found.group(1)) * _SPARK_UNITS_MS[unit])
-
-
-def _subscribe(text: str) -> Subscription:
-    topics = tuple(dict.fromkeys(filter(None, (part.strip() for part in text.split(",")))))
-    if not topics:
-        raise ValueError(f"'{text}' names no topic")
-    for topic in topics:
-        problem = topic_name_problem(topic)
-        if problem is not None:
-            raise ValueError(f"'{topic}' is not a topic name: {problem}")
-    return Subscription(topics=topics)
-
-
-def _subscribe_pattern(text: str) -> Subscription:
-    pattern = text.strip()
-    if not pattern:
-        raise ValueError("the pattern is empty")
-    try:
-        re.compile(pattern)
-    except re.error as mistake:
-        raise ValueError(f"'{pattern}' is not a regular expression: {mistake}") from None
-    return Subscription(pattern=pattern)
-
-
-def _assign(text: str) -> Subscription:
-    return Subscription(assigned=parse_assignment(text))
-
-
-_SUBSCRIPTIONS: Final[dict[str, Callable[[str], Subscription]]] = {
-    "subscribe": _subscribe,
-    "subscribePattern": _subscribe_pattern,
-    "assign": _assign,
-}
-
-
-def group_name(prefix: str, subscription: Subscription) -> str:
-    """The default group: the same after a restart, and telling in a list of groups."""
-    name = f"{prefix}-{subscription.names()}"
-    if len(name) <= GROUP_CHARACTERS_MAX:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
-    return f"{name[: GROUP_CHARACTERS_MAX - 13]}-{digest}"
 
 
 def ignored_in_batch(options: Mapping[str, Any]) -> list[str]:

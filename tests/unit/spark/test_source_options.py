@@ -7,18 +7,17 @@ from pathlib import Path
 import pytest
 
 from moldau.model.ids import TopicPartition
+from moldau.spark.option_values import parse_delay_ms
 from moldau.spark.options import (
     MAX_TRIGGER_DELAY_MS,
     OWN,
     OptionsWrong,
     SourceOptions,
-    Subscription,
-    group_name,
     ignored_in_batch,
     parse,
-    parse_delay_ms,
 )
 from moldau.spark.positions import Anchor
+from moldau.spark.subscription import Subscription, group_name
 from moldau.spark.types import Format
 
 WHERE = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -1,0 +1,62 @@
+"""The values of options. ValueError says what is wrong with one. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from moldau.client.offsets import parse_duration_ms
+from moldau.config.mistakes import nearest
+
+_SPARK_UNITS_MS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"'{text}' is neither true nor false")
+    return word == "true"
+
+
+def parse_positive(text: str) -> int:
+    if not re.fullmatch(r"\d+", text.strip()) or int(text) == 0:
+        raise ValueError(f"'{text}' is not a whole number of at least 1")
+    return int(text)
+
+
+def parse_count(text: str) -> int:
+    if not re.fullmatch(r"\d+", text.strip()):
+        raise ValueError(f"'{text}' is not a whole number")
+    return int(text)
+
+
+def parse_word(text: str, words: tuple[str, ...]) -> str:
+    """One of the words, in any case."""
+    by_lower = {word.lower(): word for word in words}
+    found = by_lower.get(text.strip().lower())
+    if found is None:
+        near = nearest(text.strip(), by_lower, cutoff=0.6)
+        meant = f"; did you mean {by_lower[near]}?" if near else ""
+        raise ValueError(f"'{text}' is not one of {', '.join(words)}{meant}")
+    return found
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    names = tuple(filter(None, (part.strip() for part in text.split(","))))
+    if not names:
+        raise ValueError("names nothing")
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"names '{twice[0]}' twice")
+    return names
+
+
+def parse_delay_ms(text: str) -> int:
+    """Spark's time strings (`15min`, `90s`, a bare number of milliseconds), and ours (`1h30m`)."""
+    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    if found is None:
+        return parse_duration_ms(text.strip())
+    unit = found.group(2) or "ms"
+    if unit not in _SPARK_UNITS_MS:
+        raise ValueError(f"'{text}' is not a duration such as 500ms, 90s, 15m or 1h")
+    return int(int(found.group(1)) * _SPARK_UNITS_MS[unit])
