@@ -20,10 +20,10 @@ from moldau.examples.sending import create_topics, send_all
 
 def run(example: Example) -> None:
     """The whole program of a `generate` module."""
-    run_with_plain_errors(_command(example))
+    run_with_plain_errors(command(example))
 
 
-def _command(example: Example) -> click.Command:
+def command(example: Example) -> click.Command:
     @click.command(
         name=f"python -m moldau.examples.{example.name}.generate",
         help=f"Send the input of the example '{example.name}'. The same seed gives the same records.",
