@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rich.progress import Progress, TaskID
+from rich.table import Table
 
 from moldau.cli.demo.pipeline_process import PipelineProcess
 from moldau.cli.demo.reading import ORDINARY_CLIENT, read_as_anybody_would, read_topic
@@ -181,7 +182,14 @@ class SparkPart:
             behind = await self.measure_lag(cluster)
         read = sum(row.committed for row in behind.values())
         expect(read == len(self.events), f"the group has read every event (it says {read:,})")
-        self.stage.done(f"moldau group describe {GROUP}: {read:,} read, lag 0 on {len(behind)} partitions", began)
+        self.stage.done(f"moldau group describe {GROUP} shows what the pipeline has read, and no lag", began)
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in ("    topic", "partition", "committed", "end", "lag"):
+            table.add_column(title, justify="left" if title.endswith("topic") else "right")
+        for partition, row in sorted(behind.items()):
+            facts = (partition.partition, row.committed, row.end, row.records)
+            table.add_row(f"    {partition.topic}", *(f"{fact:,}" for fact in facts))
+        self.stage.say(table)
 
     async def measure_lag(self, cluster: Cluster) -> dict[TopicPartition, lag.PartitionLag]:
         committed = await groups.committed_offsets(cluster, GROUP)
