@@ -164,12 +164,13 @@ def backfill_rows() -> list[SparkRow]:
             limit = {"maxRecordsPerPartition": str(math.ceil(data.count / splits))}
             found = probe.probe(side.name, stage.peer.bootstrap, data.topic, f"local[{splits}]", limit)
             check(found, data.count, data.value_bytes)
-            if found["tasks"] not in (0, splits):
-                raise RuntimeError(f"{found['tasks']} tasks instead of {splits}")
+            if side.name == "moldau" and found["tasks"] < splits:
+                raise RuntimeError(f"{found['tasks']} tasks, fewer than the {splits} that could run at once")
             rate = data.count * data.value_bytes / found["seconds"] / 1e6
             return {"rate": rate, **{key: found[key] for key in ("jvm_rss", "python_rss", "python_pss")}}
 
-        title = f"backfill of one partition, {splits} offset split{'s' * (splits > 1)}, local[{splits}]"
+        # The source plans for the cores it sees: on local[1] there are more splits, but one is read at a time.
+        title = f"backfill of one partition, {splits} offset split{'s' * (splits > 1)} at a time, local[{splits}]"
         name = f"spark-backfill-{splits}"
         rows.append(SparkRow(name, title, "MB/s", run, prepare=data.prepare, rounds_max=1, warmups=0))
     return rows
