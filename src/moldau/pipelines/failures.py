@@ -17,6 +17,7 @@ _RAISED: Final = re.compile(
 )
 _STREAM_FAILED: Final = re.compile(r"terminated with exception: (.*)", re.S)
 _NOISE: Final = (
+    re.compile(r"^An error occurred while calling [\w.]+\s*:?\s*"),
     re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.S),
     re.compile(r"^Job aborted due to stage failure: .*?(?:Lost task [^:]*: |$)", re.S),
     re.compile(r"^(?:[a-z]+\.)+[A-Z]\w+(?:Exception|Error): "),
@@ -60,6 +61,14 @@ def explain(text: str) -> Explained:
     else:
         sentence = _first_sentence(text)
     return Explained(sentence, *(map(int, where.groups()) if where is not None else ()))
+
+
+def passes(error: BaseException | None) -> bool:
+    """Is it trouble of a busy machine that trying again may cure? Spark gives a Python helper ten seconds to start."""
+    return error is not None and any(words in str(error) for words in _PASSING)
+
+
+_PASSING: Final = ("Python worker failed to connect back", "waiting for the Python worker to connect back")
 
 
 def _first_sentence(text: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from moldau.pipelines import options
-from moldau.pipelines.failures import PipelineFailed, failed_at
+from moldau.pipelines.failures import PipelineFailed, failed_at, passes
 from moldau.pipelines.frames import Frames
 from moldau.pipelines.places import Mistakes, Place, Text
 from moldau.pipelines.spec import (
@@ -20,6 +23,10 @@ from moldau.pipelines.spec import (
     TopicSource,
     TopicTarget,
 )
+
+T = TypeVar("T")
+TRIES: Final = 6
+logger = logging.getLogger("moldau.pipelines")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,24 @@ def plan_queries(pipeline: Pipeline, *, once: bool = False) -> list[Plan]:
     ]
 
 
+def patiently(work: Callable[[], T]) -> T:
+    """Try again what a busy machine did not do in time."""
+    for _ in range(TRIES - 1):
+        try:
+            return work()
+        except PipelineFailed as failure:
+            if not passes(failure.__cause__):
+                raise
+            logger.warning("trying again: %s", failure.what)
+    return work()
+
+
 def start_query(spark: Any, pipeline: Pipeline, plan: Plan) -> Any:
     """Build the frames of a query and start it. `PipelineFailed` names the place of what does not work."""
+    return patiently(lambda: _start_query(spark, pipeline, plan))
+
+
+def _start_query(spark: Any, pipeline: Pipeline, plan: Plan) -> Any:
     frames = Frames(spark, pipeline)
     if plan.sink is None:
         assert plan.dead_letters is not None
@@ -81,7 +104,7 @@ def resolve_all(spark: Any, pipeline: Pipeline) -> Mistakes:
     mistakes = Mistakes()
     for sink in pipeline.sinks:
         try:
-            frame = Frames(spark, pipeline).build(sink.source.value, "unused")
+            frame = patiently(partial(Frames(spark, pipeline).build, sink.source.value, "unused"))
         except PipelineFailed as failure:
             mistakes.add(failure.place or sink.place, failure.what, failure.hint)
             continue

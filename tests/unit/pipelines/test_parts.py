@@ -69,6 +69,12 @@ def test_relations_of_a_text(sql: str, names: list[str]) -> None:
             "ValueError: no such thing: 7",
             (None, None),
         ),
+        (
+            "An error occurred while calling o91.start.\n: org.apache.spark.SparkException: Python worker failed to connect"
+            " back.\n\tat org.apache",
+            "Python worker failed to connect back.",
+            (None, None),
+        ),
         ("java.lang.IllegalStateException: the disk is gone\n\tat x.y", "the disk is gone", (None, None)),
         ("", "", (None, None)),
     ],
