@@ -114,6 +114,12 @@ class Lanes:
         if self._failure is not None:
             raise self._failure
 
+    def begin_again(self) -> None:
+        """Everything is acknowledged, and what follows is another transaction: each lane begins as at first, but for
+        its sequences."""
+        for lane in self._lanes.values():
+            lane.window = 1
+
     async def close(self) -> None:
         """Stop sending; what was not acknowledged stays unknown."""
         tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]

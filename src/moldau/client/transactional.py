@@ -184,6 +184,8 @@ class TransactionalWriter:
         """The writer of the next transaction, after this one was ended and `handle` was the answer. Without a new epoch
         it is this one: sequences go on."""
         if handle == self.handle:
+            self._joined.clear()
+            self._lanes.begin_again()
             return self
         return TransactionalWriter(
             self._cluster,
