@@ -104,7 +104,7 @@ def test_the_same_file_everywhere(place: Place, tmp_path: Path) -> None:
     with standalone_cluster(tmp_path / "cluster") as address:
         standalone = place.run("standalone", "--master", address)
         used = {path.parent.parent.name for path in (tmp_path / "cluster").glob("w*/app-*/*")}
-        assert used == {"w1", "w2"}, "the executors of both workers took part"
+        assert used == {"w1", "w2"}, "both workers started an executor"
     with connect_server(tmp_path / "connect") as address:
         remote = place.run("connect", "--remote", address)
     assert embedded == place.expected
