@@ -27,7 +27,13 @@ from tests.spark.pipeline_kit import Recorder, create, produce, read_all, runner
 def running(runner: Runner) -> Iterator[Callable[[], Outcome]]:
     """The runner in a thread; the value waits for its end."""
     ended: list[Outcome] = []
-    thread = threading.Thread(target=lambda: ended.append(runner.run()))
+
+    def run() -> None:
+        # Makes the session the active one of this thread too; Spark looks there for the format of a sink.
+        runner.spark.createDataFrame([(1,)], "n INT")
+        ended.append(runner.run())
+
+    thread = threading.Thread(target=run)
     thread.start()
 
     def outcome() -> Outcome:
@@ -40,6 +46,16 @@ def running(runner: Runner) -> Iterator[Callable[[], Outcome]]:
     finally:
         runner.request_stop()
         thread.join(timeout=120)
+
+
+def wait_for(runner: Runner, condition: Callable[[], bool], what: str) -> None:
+    """Like `wait_until`, but a run that has failed is not waited for."""
+
+    def is_so() -> bool:
+        assert runner.state != "failed", runner.error
+        return condition()
+
+    wait_until(is_so, f"{what}; now: {runner.state}")
 
 
 def cli(*arguments: str) -> Any:
@@ -70,14 +86,14 @@ sinks:
     try:
         with running(runner) as outcome:
             produce(bootstrap, topic, [f"w{n}" for n in range(50)])
-            wait_until(lambda: runner.facts() != [] and runner.facts()[0].input_rows == 50, "50 rows read")
-            wait_until(lambda: runner.facts()[0].lag_records == 0, "the lag was measured")
+            wait_for(runner, lambda: runner.facts() != [] and runner.facts()[0].input_rows == 50, "50 rows read")
+            wait_for(runner, lambda: runner.facts()[0].lag_records == 0, "the lag was measured")
 
             def listed() -> Mapping[str, Any]:
                 rows = json.loads(cli("pipeline", "list", "--json", "-b", bootstrap).output)
                 return next((row for row in rows if row["pipeline"] == name), {})
 
-            wait_until(lambda: listed().get("rows_in") == 50, "the list shows the rows")
+            wait_for(runner, lambda: listed().get("rows_in") == 50, "the list shows the rows")
             assert listed()["state"] == "running"
             assert listed()["host"] == "here"
             shown = cli("pipeline", "show", name, "-b", bootstrap)
@@ -160,8 +176,8 @@ def test_a_failed_query_restarts_from_its_checkpoint_and_loses_nothing(
     recorder = Recorder(mend)
     runner = runner_of(spark, path, {}, watcher=recorder)
     with running(runner) as outcome:
-        wait_until(lambda: "restarted" in recorder.names(), "a restart")
-        wait_until(lambda: runner.facts()[0].input_rows == 5, "all rows read")
+        wait_for(runner, lambda: "restarted" in recorder.names(), "a restart")
+        wait_for(runner, lambda: runner.facts()[0].input_rows == 5, "all rows read")
         runner.request_stop()
         assert outcome().state == "stopped"
     assert recorder.names() == ["started", "failed", "restarted", "stopped"]
@@ -219,7 +235,7 @@ def test_sql_and_python_that_do_not_resolve_are_told_with_their_lines(
     found = sorted(resolve_all(spark, load_or_raise(path, {})).found)
     assert [(Path(each.place.file).name, each.place.line, each.place.column) for each in found] == [
         ("broken.yaml", 9, 20),
-        ("broken.yaml", 17, 48),
+        ("broken.yaml", 17, 50),
         ("steps.py", 2, 1),
     ]
     assert "`wrd` cannot be resolved" in found[0].what

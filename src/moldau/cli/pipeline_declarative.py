@@ -68,6 +68,9 @@ class _Run:
         self._where = where
         python = os.environ.get("PYSPARK_PYTHON", sys.executable)
         environment = {**variables, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+        if "PYTHONPATH" in environment:  # the engine changes the folder, which relative paths do not survive
+            parts = environment["PYTHONPATH"].split(os.pathsep)
+            environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in parts if part)
         self._tell("started", where=where)
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

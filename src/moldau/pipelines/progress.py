@@ -14,7 +14,6 @@ from typing import Any, Final
 from moldau.model.ids import TopicPartition
 
 WINDOW_MS: Final = 10_000
-SOURCE_MARK: Final = "moldau"
 
 
 @dataclass(slots=True)
@@ -123,9 +122,10 @@ def _ran_a_batch(report: Mapping[str, Any]) -> bool:
 
 
 def positions_of(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """The end offsets of a topic source, `{"topic": {"0": 5}}`; nothing for any other source."""
-    if SOURCE_MARK not in str(source.get("description", "")).lower():
-        return {}
+    """The end offsets of a topic source, `{"topic": {"0": 5}}`; nothing for any other source.
+
+    Told by their form: Spark describes every source in Python by the name of one and the same class.
+    """
     end = source.get("endOffset")
     if isinstance(end, str):
         try:
@@ -139,4 +139,5 @@ def positions_of(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
         for topic, partitions in end.items()
         if not topic.startswith("#") and isinstance(partitions, dict)
         for partition, offset in partitions.items()
+        if partition.isdigit() and isinstance(offset, int)
     }

@@ -166,7 +166,7 @@ def test_rates_fall_to_zero() -> None:
 @pytest.mark.parametrize(
     "source",
     [{}, {"description": "RateStream", "endOffset": "5"}, {"description": "moldau", "endOffset": "no json"},
-     {"description": "moldau", "endOffset": 5}, {"description": "moldau"}],
+     {"endOffset": 5}, {"endOffset": {"logOffset": 3}}, {"endOffset": {"a": {"b": "c"}}}],
 )  # fmt: skip
 def test_other_sources_have_no_positions(source: dict[str, object]) -> None:
     assert positions_of(source) == {}
