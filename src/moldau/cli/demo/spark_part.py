@@ -163,8 +163,9 @@ class SparkPart:
         self.stage.say("  [green]✔[/] they equal what plain Python makes of the same events; none missing, none twice")
         self.show_totals(rows)
         minutes = len({row["minute"] for row in rows})
-        times = f"{self.pipeline.restarts} times" if self.pipeline.restarts else "never"
-        self.stage.remember("broker killed under Spark", f"the query had to be restarted {times}")
+        restarts = self.pipeline.restarts
+        outcome = f"the query was restarted {restarts} times" if restarts else "the query went on without a restart"
+        self.stage.remember("broker killed under Spark", outcome)
         self.stage.remember("totals published exactly once", f"{len(rows):,}, for {minutes} minutes, all right")
 
     def show_totals(self, rows: list[dict[str, Any]]) -> None:
