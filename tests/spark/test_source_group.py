@@ -67,6 +67,8 @@ def test_the_lag_of_a_query_while_it_runs_and_after_it_stopped(
     assert stopped["lag"] == 2
     (row,) = [row for row in stopped["partitions"] if row["partition"] == 1]
     assert (row["committed"], row["end"], row["lag"]) == (6, 8, 2)
+    assert row["metadata"].startswith("spark query"), "whoever looks can tell that nobody needs to join"
+    assert stopped["verdict"] == "UNKNOWN", "one look cannot tell that a query stopped a moment ago"
     assert row["lag_seconds"] > 3600
     latest = topics.admin.list_offsets({TopicPartition(topic, n): OffsetSpec.latest() for n in (0, 1)})
     ends = {(place.topic, place.partition): future.result(30).offset for place, future in latest.items()}

@@ -196,7 +196,8 @@ async def _report(
 ) -> GroupReport:
     view = await groups.describe_group(cluster, name)
     committed = await groups.committed_offsets(cluster, name)
-    lags = await lag.measure(cluster, committed, _now_ms())
+    now_ms = _now_ms()
+    lags = await lag.measure(cluster, committed, now_ms)
     owners = view.owners()
     opaque = bool(view.members) and not owners  # members whose assignment is in a format of their own
     verdicts = {}
@@ -204,7 +205,8 @@ async def _report(
         samples = history.setdefault((name, partition), [])
         samples.append(lag.Sample(row.committed, row.records))
         del samples[:-WINDOW_SAMPLES]
-        verdicts[partition] = lag.judge(samples, has_owner=opaque or partition in owners)
+        has_owner = opaque or partition in owners or lag.is_read_by_query(row, now_ms)
+        verdicts[partition] = lag.judge(samples, has_owner=has_owner)
     return GroupReport(view, lags, verdicts)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from moldau.cli.group_seek import Move
 from moldau.client.groups import GroupView
-from moldau.client.lag import PartitionLag, Verdict
+from moldau.client.lag import PartitionLag, Verdict, query_committed_ms
 from moldau.model.ids import TopicPartition
 
 
@@ -89,7 +90,7 @@ def group_facts(report: GroupReport) -> dict[str, Any]:
         "state": view.state,
         "type": f"{view.type}, assignor {view.protocol}" if view.protocol else view.type,
         "coordinator": f"broker {view.coordinator}",
-        "members": len(view.members),
+        "members": _members(report),
         "lag": f"{report.lag:,} records",
         "oldest": waiting(report.seconds, report.lag),
         "verdict": VERDICT_WORDS[report.verdict],
@@ -100,6 +101,16 @@ def group_facts(report: GroupReport) -> dict[str, Any]:
     if lost:
         facts["lost"] = f"{lost:,} offsets were removed by retention before they were read"
     return facts
+
+
+def _members(report: GroupReport) -> str:
+    """A Spark query never joins: it only tells the group how far it is."""
+    commits = [query_committed_ms(row.metadata) for row in report.lags.values()]
+    last_ms = max((when for when in commits if when is not None), default=None)
+    if report.view.members or last_ms is None:
+        return str(len(report.view.members))
+    moment = datetime.fromtimestamp(last_ms / 1000, UTC)
+    return f"none; a Spark query commits here, the last time at {moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def describe_rows(report: GroupReport) -> list[dict[str, Any]]:

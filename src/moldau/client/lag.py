@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -135,6 +136,29 @@ async def _first_unread(
             if timestamp_ms is not None:
                 first[partition] = timestamp_ms
     return first
+
+
+# -- readers that never join ---------------------------------------------------------------------------------------
+
+RECENT_MS: Final = 10 * 60_000
+"""A query that has committed within this time counts as somebody who reads: its batches may be long."""
+_QUERY: Final = re.compile(r"spark query, (\d{1,15})")
+
+
+def query_note(now_ms: int) -> str:
+    """The metadata of a commit by a Spark query, which follows a group's offsets without being a member."""
+    return f"spark query, {now_ms}"
+
+
+def query_committed_ms(metadata: str) -> int | None:
+    """When a Spark query committed this; None: something else did."""
+    found = _QUERY.fullmatch(metadata)
+    return None if found is None else int(found.group(1))
+
+
+def is_read_by_query(row: PartitionLag, now_ms: int) -> bool:
+    committed_ms = query_committed_ms(row.metadata)
+    return committed_ms is not None and now_ms - committed_ms < RECENT_MS
 
 
 # -- verdicts --------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from moldau.client.cluster import Cluster
 from moldau.client.failures import BrokerRefused
 from moldau.client.groups import Committed, commit_offsets
+from moldau.client.lag import query_note
 from moldau.client.offsets import EARLIEST, LATEST, list_offsets
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import MoldauError
@@ -231,7 +233,8 @@ def _check_names_all(limit: Limit, partitions: Mapping[TopicPartition, int], opt
 async def commit_progress(cluster: Cluster, group: str, progress: Mapping[TopicPartition, int]) -> bool:
     """Commit to the group. A failure is told and otherwise harmless: Spark's checkpoint decides where to go on."""
     try:
-        committed = {partition: Committed(offset) for partition, offset in progress.items()}
+        note = query_note(int(time.time() * 1000))
+        committed = {partition: Committed(offset, metadata=note) for partition, offset in progress.items()}
         await asyncio.wait_for(commit_offsets(cluster, group, committed), COMMIT_TIMEOUT_S)
     except (MoldauError, TimeoutError) as failure:
         occupied = isinstance(failure, BrokerRefused) and failure.code is ErrorCode.UNKNOWN_MEMBER_ID

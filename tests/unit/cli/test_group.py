@@ -5,8 +5,9 @@ import pytest
 
 from moldau.cli.errors import PlainError
 from moldau.cli.group_seek import is_chosen, parse_target, parse_topics, read_offsets
-from moldau.cli.group_tables import human_seconds
-from moldau.client.lag import Sample, Verdict, judge
+from moldau.cli.group_tables import GroupReport, group_facts, human_seconds
+from moldau.client.groups import GroupView
+from moldau.client.lag import RECENT_MS, PartitionLag, Sample, Verdict, is_read_by_query, judge, query_note
 from moldau.client.offsets import Anchor, Position
 from moldau.model.ids import TopicPartition
 
@@ -82,3 +83,25 @@ def test_offsets_from_a_file() -> None:
 )
 def test_seconds_for_people(seconds: float | None, words: str) -> None:
     assert human_seconds(seconds) == words
+
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def behind(metadata: str) -> PartitionLag:
+    return PartitionLag(ORDERS, committed=5, start=0, end=15, records=10, seconds=3.0, metadata=metadata)
+
+
+def test_a_query_that_committed_lately_counts_as_somebody_who_reads() -> None:
+    assert is_read_by_query(behind(query_note(NOW_MS)), NOW_MS + RECENT_MS - 1)
+    assert not is_read_by_query(behind(query_note(NOW_MS)), NOW_MS + RECENT_MS)
+    assert not is_read_by_query(behind(""), NOW_MS)
+    assert not is_read_by_query(behind("spark query, soon"), NOW_MS)
+
+
+def test_the_group_of_a_query_says_who_commits_to_it() -> None:
+    view = GroupView("spark-orders", "Empty", "classic", "", 1, None, ())
+    facts = group_facts(GroupReport(view, {ORDERS: behind(query_note(NOW_MS))}, {ORDERS: Verdict.UNKNOWN}))
+    assert facts["members"] == "none; a Spark query commits here, the last time at 2023-11-14 22:13:20 UTC"
+    plain = group_facts(GroupReport(view, {ORDERS: behind("")}, {ORDERS: Verdict.STOP}))
+    assert plain["members"] == "0"
