@@ -172,7 +172,7 @@ class Definitions:
     def topic_rows(self, sink: str, frame: Any) -> Any:
         target = next(each.target for each in self._pipeline.sinks if each.name == sink)
         assert isinstance(target, TopicTarget)
-        return topic_rows(frame, target)
+        return topic_rows(frame, target, may_ask=False)
 
     def dead_letters(self, source: str) -> Any:
         found = next(each for each in self._pipeline.dead_letters if each.name == source)

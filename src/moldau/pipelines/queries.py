@@ -132,13 +132,17 @@ def _expression_place(said: str, target: Any) -> Place | None:
     return next((text.place for text in texts if isinstance(text, Text) and found.group(1) in text.value), None)
 
 
-def topic_rows(frame: Any, target: TopicTarget) -> Any:
-    """The columns that format `moldau` writes: key, value, and what else was asked for."""
+def topic_rows(frame: Any, target: TopicTarget, *, may_ask: bool = True) -> Any:
+    """The columns that format `moldau` writes: key, value, and what else was asked for.
+
+    A declarative engine forbids to ask a frame for its columns' types (`may_ask`); keys are then always text.
+    """
     from pyspark.sql import functions as F
 
-    chosen = [_value(frame, target.value).alias("value")]
+    chosen = [_value(target.value).alias("value")]
     if target.key is not None:
-        chosen.append(_value(frame, target.key).alias("key"))
+        key = _value(target.key)
+        chosen.append((key if may_ask else key.cast("string")).alias("key"))
     if target.headers:
         pairs = [
             F.struct(F.lit(name).alias("key"), F.expr(text.value).cast("string").cast("binary").alias("value"))
@@ -150,6 +154,8 @@ def topic_rows(frame: Any, target: TopicTarget) -> Any:
     if target.timestamp is not None:
         chosen.append(F.expr(target.timestamp.value).cast("timestamp").alias("timestamp"))
     rows = frame.select(*chosen)
+    if not may_ask:
+        return rows
     kinds = dict(rows.dtypes)
     for name in ("key", "value"):
         if kinds.get(name, "binary") not in ("string", "binary"):
@@ -157,13 +163,14 @@ def topic_rows(frame: Any, target: TopicTarget) -> Any:
     return rows
 
 
-def _value(frame: Any, wanted: Text | tuple[str, ...] | None) -> Any:
+def _value(wanted: Text | tuple[str, ...] | None) -> Any:
     from pyspark.sql import functions as F
 
     if isinstance(wanted, Text):
         return F.expr(wanted.value)
-    names = wanted or tuple(frame.columns)
-    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in names)))
+    if wanted is None:
+        return F.to_json(F.struct(F.col("*")))
+    return F.to_json(F.struct(*(F.col(f"`{name}`") for name in wanted)))
 
 
 def _writer(frame: Any, sink: Sink, plan: Plan) -> Any:
