@@ -16,8 +16,7 @@ from tests.fault.spark_exactly_once import run
 @pytest.mark.timeout(900)
 def test_three_kills(tmp_path: Path) -> None:
     find_java()
-    story = run(
-        tmp_path, records=3000, kinds=["driver", "worker", "broker"], master="local[2]", per_trigger=300, seed=2
-    )
+    kinds = ["driver", "worker", "broker"]
+    story = run(tmp_path, records=2000, kinds=kinds, master="local[2]", per_trigger=400, seed=2)
     assert story.judge() == [], f"seed {story.seed}"
     assert story.kills.total() == 3
