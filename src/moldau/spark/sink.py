@@ -47,11 +47,12 @@ class TaskWrote(WriterCommitMessage):
 class _Writing:
     """What both writers share."""
 
-    def __init__(self, job: WriteJob, sink: str | None, run: str | None) -> None:
+    def __init__(self, job: WriteJob, sink: str | None, run: str | None, *, streaming: bool) -> None:
         self.job = job
         self.sink = sink
-        """None: the id of the streaming query, which only tasks can see."""
+        """Of a stream: only a name in front of the id of the query, which only tasks can see."""
         self.run = run
+        self.streaming = streaming
 
     def write_task(self, batches: Iterator[pa.RecordBatch]) -> TaskWrote:
         place = self._place()
@@ -68,8 +69,11 @@ class _Writing:
         query = context.getLocalProperty(QUERY_ID)
         # Inside of foreachBatch a batch write belongs to a run as well, and its ids can be used again.
         run = context.getLocalProperty(RUN_ID) if query is not None else None
-        sink = self.sink or query
-        if sink is None:
+        # A new checkpoint counts its batches from 0 again. With the id of the query, which lives in the checkpoint,
+        # they are never taken for replays of batches under an older one.
+        names = [self.sink, query if self.streaming else None]
+        sink = ".".join(name for name in names if name is not None)
+        if not sink:
             raise WriteFailed("Spark does not tell the id of the query: name the sink with the option sinkId")
         return TaskPlace(sink, run or self.run or sink, context.partitionId(), context.attemptNumber())
 
@@ -92,7 +96,7 @@ class MoldauStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         # `overwrite` is what Spark says for the output mode complete: as in its Kafka sink every batch is appended.
         parsed = parse(options, streaming=True)
-        self._writing = _Writing(WriteJob(parsed, plan_columns(parsed, schema)), parsed.sink_id, None)
+        self._writing = _Writing(WriteJob(parsed, plan_columns(parsed, schema)), parsed.sink_id, None, streaming=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
         return self._writing.write_task(iterator)
@@ -104,7 +108,7 @@ class MoldauStreamWriter(DataSourceStreamArrowWriter):
             return
         transactions = transactions_of(wrote)
         if transactions:
-            commit_batch(job.contact, *identity, batchId, transactions, may_drop=job.options.sink_id is None)
+            commit_batch(job.contact, *identity, batchId, transactions)
         else:
             settle_empty_batch(job.contact, *identity)
 
@@ -121,7 +125,7 @@ class MoldauBatchWriter(DataSourceArrowWriter):
             raise OptionsWrong(["a topic can be written to, not overwritten: use mode('append')"])
         job = WriteJob(parsed, plan_columns(parsed, schema))
         # Pickled with the writer, so that all tasks and the commit know the same.
-        self._writing = _Writing(job, batch_sink(parsed), uuid.uuid4().hex)
+        self._writing = _Writing(job, batch_sink(parsed), uuid.uuid4().hex, streaming=False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
         return self._writing.write_task(iterator)

@@ -29,17 +29,8 @@ class BatchNotCommitted(MoldauError):
     """Nothing, or not everything, of a write became visible. The text says which."""
 
 
-def commit_batch(
-    contact: Contact,
-    sink: str,
-    run: str,
-    batch: int,
-    transactions: Sequence[TaskTransaction],
-    *,
-    may_drop: bool = True,
-) -> None:
-    """Decide and commit the batch, or recognise that it was decided before. An older batch than the last decided one is
-    dropped if it `may_drop`: not where the sink was named by hand, as it may be the start of something new."""
+def commit_batch(contact: Contact, sink: str, run: str, batch: int, transactions: Sequence[TaskTransaction]) -> None:
+    """Decide and commit the batch, or recognise that it was decided before."""
 
     async def commit(cluster: Cluster) -> CommitOutcome:
         return await committer(cluster, sink).commit(batch, run, transactions)
@@ -53,12 +44,6 @@ def commit_batch(
         ) from failure
     if outcome is CommitOutcome.FINISHED_EARLIER:
         logger.warning("batch %d of sink %s was decided before: finished that, dropped the replay", batch, sink)
-    elif outcome is CommitOutcome.DROPPED and not may_drop:
-        raise BatchNotCommitted(
-            f"batch {batch} is older than the last one that was written for the sink '{sink}', and nothing of it was "
-            "written. A new checkpoint counts from 0 again and needs a new name: change the option sinkId, or leave it "
-            "out"
-        )
     elif outcome is CommitOutcome.DROPPED:
         logger.warning("batch %d of sink %s is older than what was decided last: dropped", batch, sink)
     _settled.add((contact.bootstrap, sink, run))
