@@ -68,6 +68,7 @@ class _Run:
         self._where = where
         python = os.environ.get("PYSPARK_PYTHON", sys.executable)
         environment = {**variables, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+        environment["SPARK_CONF_DIR"] = str(folder / "conf")
         if "PYTHONPATH" in environment:  # the engine changes the folder, which relative paths do not survive
             parts = environment["PYTHONPATH"].split(os.pathsep)
             environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in parts if part)
@@ -143,11 +144,11 @@ class _Run:
 
 
 def first_error(said: list[str]) -> str:
-    """The first line of the engine's output that tells an error."""
-    for line in said:
-        found = _ERROR.search(_STAMP.sub("", line))
-        if found is not None:
-            return explain(found.group(0).strip()).sentence
+    """The first line of the engine's output that tells an error; rather a cause than what follows from it."""
+    found = [match for line in said if (match := _ERROR.search(_STAMP.sub("", line))) is not None]
+    causes = [match for match in found if "could not be resolved" not in match.group(0)]
+    for match in [*causes, *found]:
+        return explain(match.group(0).strip()).sentence
     return said[-1] if said else "the engine ended without a word"
 
 

@@ -23,6 +23,7 @@ from moldau.pipelines.sql_names import relations
 
 SPEC_FILE: Final = "spark-pipeline.yml"
 DEFINITIONS: Final = "definitions/pipeline.py"
+CONF_FOLDER: Final = "conf"
 # Static settings must come by the command line; the engine refuses them in the spec.
 STATIC: Final = ("spark.sql.catalogImplementation", "spark.sql.warehouse.dir", "spark.hadoop.", "spark.driver.")
 
@@ -40,6 +41,10 @@ def generate(pipeline: Pipeline, folder: Path) -> None:
     # JSON is YAML too, and needs no writer with opinions.
     (folder / SPEC_FILE).write_text(json.dumps(spec, indent=2) + "\n")
     (folder / DEFINITIONS).write_text(definitions(pipeline))
+    # The engine starts its server in a process that does not get `--conf`; a folder of defaults reaches both.
+    (folder / CONF_FOLDER).mkdir(exist_ok=True)
+    static = {name: value for name, value in _settings(pipeline).items() if name.startswith(STATIC)}
+    (folder / CONF_FOLDER / "spark-defaults.conf").write_text("".join(f"{n} {v}\n" for n, v in static.items()))
 
 
 def command(pipeline: Pipeline, folder: Path, where: Where) -> list[str]:
@@ -47,10 +52,7 @@ def command(pipeline: Pipeline, folder: Path, where: Where) -> list[str]:
     import pyspark
 
     script = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
-    static = {name: value for name, value in _settings(pipeline).items() if name.startswith(STATIC)}
-    if where.remote is not None:
-        static = {}
-    confs = [part for name, value in {**static, **where.conf}.items() for part in ("--conf", f"{name}={value}")]
+    confs = [part for name, value in where.conf.items() for part in ("--conf", f"{name}={value}")]
     return [str(script), "--remote", where.remote or "local[*]", *confs, "run", "--spec", str(folder / SPEC_FILE)]
 
 

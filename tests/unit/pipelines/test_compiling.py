@@ -225,7 +225,7 @@ def test_the_declarative_project(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     line = command(found, tmp_path, Where(conf={"spark.x": "1"}))
     assert line[1:3] == ["--remote", "local[*]"]
-    assert "spark.sql.catalogImplementation=hive" in line
+    assert "spark.sql.catalogImplementation hive\n" in (tmp_path / "project/conf/spark-defaults.conf").read_text()
     assert "spark.x=1" in line
 
 
