@@ -93,7 +93,7 @@ class SinkTakenOver(WorldError):
     def __init__(self, sink: str) -> None:
         super().__init__(
             f"another query writes to the sink '{sink}' now, and decides what becomes of this one's last batch. "
-            f"If two queries are meant to run at once, give them different sink ids"
+            f"If two queries are meant to run at once, give each its own checkpoint (batch writes: its own txnAppId)"
         )
         self.sink = sink
 
