@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 
 from moldau.client.cluster import Cluster
 from moldau.client.decisions import BatchCommitter
-from moldau.spark import sink_commit
-from moldau.spark.sink import MoldauStreamWriter
-from moldau.spark.source import MoldauDataSource
+from moldau.spark.data_source import MoldauDataSource
+from moldau.spark.sink import commit as sink_commit
+from moldau.spark.sink.writers import MoldauStreamWriter
 
 
 class FaultySink(MoldauDataSource):

@@ -15,9 +15,9 @@ import pytest
 from moldau.cli.broker_process import BrokerProcess
 from moldau.client.transactional import TaskTransaction
 from moldau.spark.session import Contact, close_all
-from moldau.spark.sink_commit import commit_all, commit_batch
-from moldau.spark.sink_options import RecordPlan, SinkOptions
-from moldau.spark.sink_task import TaskPlace, WriteJob, write_rows
+from moldau.spark.sink.commit import commit_all, commit_batch
+from moldau.spark.sink.options import RecordPlan, SinkOptions
+from moldau.spark.sink.task import TaskPlace, WriteJob, write_rows
 
 from .committed import Seen, make_topic, open_transactions, read_all, values
 

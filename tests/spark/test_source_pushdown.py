@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from moldau.spark.options import parse
 from moldau.spark.session import close_all
+from moldau.spark.source.options import parse
 from tests.spark.topics import Reads, Topics
 
 BASE_MS = 1_700_000_000_000
@@ -95,7 +95,7 @@ def test_spark_is_told_which_filters_it_need_not_apply(reads: Reads, data: str, 
 def test_only_needed_offsets_are_planned(bootstrap: str, data: str) -> None:
     from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
 
-    from moldau.spark.batch_reader import MoldauPushingReader
+    from moldau.spark.source.batch_reader import MoldauPushingReader
 
     reader = MoldauPushingReader(parse({"bootstrap": bootstrap, "subscribe": data}, streaming=False))
     start = _instant(15)

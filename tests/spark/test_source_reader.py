@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from moldau.client.connection import BrokerConnection
-from moldau.spark.loss import SourceDataLost
-from moldau.spark.options import parse
 from moldau.spark.session import close_all
-from moldau.spark.stream_reader import MoldauStreamReader
+from moldau.spark.source.loss import SourceDataLost
+from moldau.spark.source.options import parse
+from moldau.spark.source.stream_reader import MoldauStreamReader
 from moldau.wire.apis import ApiKey
 from tests.spark.topics import Topics, until
 

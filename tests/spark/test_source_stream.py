@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from moldau.cli.broker_process import BrokerProcess
-from moldau.spark.options import parse
 from moldau.spark.session import close_all
-from moldau.spark.stream_reader import MoldauStreamReader
+from moldau.spark.source.options import parse
+from moldau.spark.source.stream_reader import MoldauStreamReader
 from tests.spark.topics import Reads, Topics, until, values_of
 
 

@@ -33,8 +33,8 @@ def spark_is_installed() -> bool:
 
 def check_options(pipeline: Pipeline, mistakes: Mistakes) -> None:
     """The options of format `moldau`, judged by the source and the sink themselves. Needs pyspark, but no Java."""
-    from moldau.spark import options as source_options
-    from moldau.spark import sink_options
+    from moldau.spark.sink import options as sink_options
+    from moldau.spark.source import options as source_options
 
     for source in pipeline.sources.values():
         if isinstance(source, TopicSource):

@@ -184,13 +184,13 @@ def format_type(how: Format) -> DataType:
     if not how.schema:
         raise ValueError(f"the format {how.name} needs a schema")
     if how.name == JSON:
-        from moldau.spark.ddl import check_decodable, parse_ddl
+        from moldau.spark.formats.ddl import check_decodable, parse_ddl
 
         kind = parse_ddl(how.schema)._as_nullable()  # as from_json: what JSON lacks is null, whatever the schema says
         check_decodable(kind)
         return kind
     if how.name == AVRO:
-        from moldau.spark.avro import spark_type_of
+        from moldau.spark.formats.avro import spark_type_of
 
         return spark_type_of(how.schema)
     raise ValueError(f"'{how.name}' is not a format; there are {', '.join(FORMATS)}")

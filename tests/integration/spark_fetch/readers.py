@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import confluent_kafka
 from confluent_kafka import admin
 
-from moldau.spark.fetch import read_ranges
+from moldau.spark.fetch.read import read_ranges
 from moldau.spark.types import OffsetRange, ReadSettings
 
 DEADLINE_S = 30.0

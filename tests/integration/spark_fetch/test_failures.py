@@ -10,9 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from moldau.cli.broker_process import BrokerProcess
-from moldau.spark import fetch, rows
-from moldau.spark.fetch import read_ranges
-from moldau.spark.leaders import pool_for
+from moldau.spark.fetch import read as fetch
+from moldau.spark.fetch import rows
+from moldau.spark.fetch.leaders import pool_for
+from moldau.spark.fetch.read import read_ranges
 from moldau.spark.types import (
     BadRecord,
     DataLost,

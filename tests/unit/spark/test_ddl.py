@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import types as t
 
-from moldau.spark.ddl import check_decodable, parse_ddl
+from moldau.spark.formats.ddl import check_decodable, parse_ddl
 
 
 @pytest.mark.parametrize(

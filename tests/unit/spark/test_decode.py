@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from moldau.spark.decode import Decoded, decoder_for
-from moldau.spark.times import date_text, timestamp_text
+from moldau.spark.formats.decode import Decoded, decoder_for
+from moldau.spark.formats.times import date_text, timestamp_text
 from moldau.spark.types import Format, ReadSettings, arrow_schema
 
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
-from moldau.spark import registry
-from moldau.spark.avro import spark_type_of
-from moldau.spark.decode import Decoded, decoder_for
+from moldau.spark.formats import registry
+from moldau.spark.formats.avro import spark_type_of
+from moldau.spark.formats.decode import Decoded, decoder_for
 from moldau.spark.types import Format, ReadFailed, ReadSettings, arrow_schema
 
 ORDER = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.records.builder import BatchBuilder, build_end_marker
-from moldau.spark.fetch import read_ranges
+from moldau.spark.fetch.read import read_ranges
 from moldau.spark.types import OffsetRange, ReadFailed, ReadSettings, topic_id_text
 from moldau.wire.messages.fetch import AbortedTransaction, PartitionData
 from tests.unit.spark.fake_cluster import KAFKA_2_0, TOPIC, Asked, FakeCluster, HangUp

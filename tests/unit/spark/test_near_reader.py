@@ -13,12 +13,12 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from moldau.spark import near_reader
-from moldau.spark.batch_reader import OffsetsPartition
-from moldau.spark.near_reader import NEAR_BYTES_MAX, MoldauNearReader
-from moldau.spark.options import parse
-from moldau.spark.source import _stream_reader
-from moldau.spark.stream_reader import MoldauStreamReader
+from moldau.spark.data_source import _stream_reader
+from moldau.spark.source import near_reader
+from moldau.spark.source.batch_reader import OffsetsPartition
+from moldau.spark.source.near_reader import NEAR_BYTES_MAX, MoldauNearReader
+from moldau.spark.source.options import parse
+from moldau.spark.source.stream_reader import MoldauStreamReader
 from moldau.spark.types import OffsetRange
 
 OPTIONS = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}

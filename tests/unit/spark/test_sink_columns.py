@@ -11,8 +11,8 @@ import pytest
 from moldau.records.batch import parse_header
 from moldau.records.column_encode import ColumnEncoder, RowRefused
 from moldau.records.reader import read_batch
-from moldau.spark.sink_columns import bytes_column, record_columns
-from moldau.spark.sink_options import RecordPlan
+from moldau.spark.sink.columns import bytes_column, record_columns
+from moldau.spark.sink.options import RecordPlan
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 MOMENT = datetime.datetime(2026, 11, 15, 13, 5, 0, 123_456, datetime.UTC)

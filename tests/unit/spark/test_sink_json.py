@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.spark.sink_json import json_objects, json_texts
+from moldau.spark.sink.json_values import json_objects, json_texts
 
 UTC = datetime.UTC
 DAY = datetime.date(2026, 11, 15)

@@ -16,8 +16,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from moldau.spark.options import OptionsWrong
-from moldau.spark.sink_options import RecordPlan, SinkOptions, identity_problem, parse, plan_columns
+from moldau.spark.sink.options import RecordPlan, SinkOptions, identity_problem, parse, plan_columns
+from moldau.spark.source.options import OptionsWrong
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -182,7 +182,7 @@ def test_a_column_serves_as_key_and_stays_in_the_value() -> None:
     ],
 )
 def test_wrong_columns_are_explained(options: dict[str, object], ddl: str, told: str) -> None:
-    from moldau.spark.ddl import parse_ddl
+    from moldau.spark.formats.ddl import parse_ddl
 
     schema = parse_ddl(ddl)
     assert isinstance(schema, StructType)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from moldau.model.ids import TopicPartition
-from moldau.spark.option_values import parse_delay_ms
-from moldau.spark.options import (
+from moldau.spark.source.option_values import parse_delay_ms
+from moldau.spark.source.options import (
     MAX_TRIGGER_DELAY_MS,
     OWN,
     OptionsWrong,
@@ -16,8 +16,8 @@ from moldau.spark.options import (
     ignored_in_batch,
     parse,
 )
-from moldau.spark.positions import Anchor
-from moldau.spark.subscription import Subscription, group_name
+from moldau.spark.source.positions import Anchor
+from moldau.spark.source.subscription import Subscription, group_name
 from moldau.spark.types import Format
 
 WHERE = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.model.ids import TopicPartition
-from moldau.spark import loss as reasons
-from moldau.spark.batch_reader import report
-from moldau.spark.loss import Loss, SourceDataLost, tell
-from moldau.spark.offsets import Offsets
-from moldau.spark.plan import (
+from moldau.spark.source import loss as reasons
+from moldau.spark.source.batch_reader import report
+from moldau.spark.source.loss import Loss, SourceDataLost, tell
+from moldau.spark.source.offsets import Offsets
+from moldau.spark.source.plan import (
     TASK_RECORDS_MAX,
     TASK_RECORDS_MIN,
     Snapshot,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.model.ids import TopicPartition
-from moldau.spark.positions import (
+from moldau.spark.source.positions import (
     Anchor,
     Limit,
     parse_offsets_option,

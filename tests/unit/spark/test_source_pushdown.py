@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 
 from moldau.model.ids import TopicPartition
-from moldau.spark.pushdown import take
+from moldau.spark.source.pushdown import take
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 NOON_MS = 1_794_744_000_000

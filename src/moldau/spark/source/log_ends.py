@@ -21,11 +21,11 @@ from moldau.client.offsets import EARLIEST, LATEST, list_offsets
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import MoldauError
 from moldau.model.ids import TopicPartition
-from moldau.spark.offsets import Offsets, topic_id_text
-from moldau.spark.options import OptionsWrong, SourceOptions
-from moldau.spark.plan import Snapshot
-from moldau.spark.positions import Anchor, Limit
-from moldau.spark.subscription import Subscription
+from moldau.spark.source.offsets import Offsets, topic_id_text
+from moldau.spark.source.options import OptionsWrong, SourceOptions
+from moldau.spark.source.plan import Snapshot
+from moldau.spark.source.positions import Anchor, Limit
+from moldau.spark.source.subscription import Subscription
 
 LOOK_AGAIN_S: Final = (0.2, 0.5, 1.0)
 """A broker may be a moment behind the others; what looks like a loss is looked at again before it is told."""

@@ -18,7 +18,7 @@ from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswer
 from moldau.model.errors import RETRIABLE, ErrorCode
 from moldau.model.failures import PeerGone, WireError
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
-from moldau.spark.link import BrokerLink
+from moldau.spark.fetch.link import BrokerLink
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 

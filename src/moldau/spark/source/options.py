@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from moldau.client.cluster import parse_bootstrap
 from moldau.config.mistakes import nearest
 from moldau.model.failures import MoldauError
-from moldau.spark.option_values import (
+from moldau.spark.source.option_values import (
     parse_boolean,
     parse_count,
     parse_delay_ms,
@@ -21,7 +21,7 @@ from moldau.spark.option_values import (
     parse_positive,
     parse_word,
 )
-from moldau.spark.positions import (
+from moldau.spark.source.positions import (
     EARLIEST,
     LATEST,
     Anchor,
@@ -30,7 +30,7 @@ from moldau.spark.positions import (
     parse_time_option,
     parse_times_option,
 )
-from moldau.spark.subscription import SUBSCRIPTIONS, Subscription, group_name
+from moldau.spark.source.subscription import SUBSCRIPTIONS, Subscription, group_name
 from moldau.spark.types import BINARY, FAILFAST, FORMATS, MODES, Format, ReadSettings
 
 T = TypeVar("T")

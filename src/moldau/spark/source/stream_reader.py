@@ -18,13 +18,13 @@ from pyspark.sql.streaming.datasource import (
 
 from moldau.client.cluster import Cluster
 from moldau.model.ids import TopicPartition
-from moldau.spark import log_ends, plan
-from moldau.spark.batch_reader import read_partition, report, share
-from moldau.spark.loss import Loss
-from moldau.spark.offsets import Offsets, from_document, to_document
-from moldau.spark.options import SourceOptions
-from moldau.spark.plan import Snapshot
 from moldau.spark.session import Contact, with_cluster
+from moldau.spark.source import log_ends, plan
+from moldau.spark.source.batch_reader import read_partition, report, share
+from moldau.spark.source.loss import Loss
+from moldau.spark.source.offsets import Offsets, from_document, to_document
+from moldau.spark.source.options import SourceOptions
+from moldau.spark.source.plan import Snapshot
 
 T = TypeVar("T")
 

@@ -23,9 +23,9 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from moldau.spark.builders import BUILD_FAILURES, Builder, LeafBuilder, ListBuilder, MapBuilder, StructBuilder
-from moldau.spark.decode import Decoded
-from moldau.spark.times import date_text, timestamp_text
+from moldau.spark.formats.builders import BUILD_FAILURES, Builder, LeafBuilder, ListBuilder, MapBuilder, StructBuilder
+from moldau.spark.formats.decode import Decoded
+from moldau.spark.formats.times import date_text, timestamp_text
 
 _INT_BITS: Final = {spark.ByteType: 8, spark.ShortType: 16, spark.IntegerType: 32, spark.LongType: 64}
 _FLOAT_WORDS: Final = {

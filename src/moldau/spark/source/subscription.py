@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.model.ids import TopicPartition, topic_name_problem
-from moldau.spark.positions import parse_assignment
+from moldau.spark.source.positions import parse_assignment
 
 GROUP_CHARACTERS_MAX: Final = 200
 

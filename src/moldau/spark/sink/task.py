@@ -25,10 +25,10 @@ from moldau.model.failures import MoldauError
 from moldau.model.ids import TopicPartition
 from moldau.records.column_encode import ColumnEncoder, RowRefused, SealedBatch
 from moldau.spark.session import Contact, call, open_cluster, patiently, submit
-from moldau.spark.sink_topics import TopicFacts, forget, topic_facts, transaction_timeout_ms_max
+from moldau.spark.sink.topics import TopicFacts, forget, topic_facts, transaction_timeout_ms_max
 
 if TYPE_CHECKING:
-    from moldau.spark.sink_options import RecordPlan, SinkOptions
+    from moldau.spark.sink.options import RecordPlan, SinkOptions
 
 TRANSACTION_TIMEOUT_MS: Final = 15 * 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
@@ -129,7 +129,7 @@ class _Task:
         return self.topics[name]
 
     def take(self, batch: Any) -> None:
-        from moldau.spark.sink_columns import record_columns
+        from moldau.spark.sink.columns import record_columns
 
         options, plan = self.job.options, self.job.plan
         rows_before = self.encoder.rows

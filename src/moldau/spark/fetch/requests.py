@@ -9,7 +9,7 @@ from moldau.client.cluster import group_by_topic
 from moldau.client.failures import raise_for
 from moldau.client.offsets import EARLIEST, LATEST
 from moldau.model.ids import TopicPartition
-from moldau.spark.link import BrokerLink
+from moldau.spark.fetch.link import BrokerLink
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from moldau.model.ids import TopicPartition
-from moldau.spark.loss import (
+from moldau.spark.source.loss import (
     CREATED_AGAIN,
     NEW_PARTITION,
     NEW_TOPIC,
@@ -21,7 +21,7 @@ from moldau.spark.loss import (
     TRUNCATED,
     Loss,
 )
-from moldau.spark.offsets import Offsets
+from moldau.spark.source.offsets import Offsets
 from moldau.spark.types import OffsetRange
 
 TASK_RECORDS_MAX: Final = 250_000

@@ -21,11 +21,11 @@ from moldau.model.failures import PeerGone, WireError
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import MAGIC
 from moldau.records.column_walk import next_fetch_offset
-from moldau.spark.leaders import LinkPool, TopicLeaders, pool_for
-from moldau.spark.link import BrokerLink, readable
-from moldau.spark.progress import Progress
-from moldau.spark.requests import fetch_request, log_bounds
-from moldau.spark.rows import Rows
+from moldau.spark.fetch.leaders import LinkPool, TopicLeaders, pool_for
+from moldau.spark.fetch.link import BrokerLink, readable
+from moldau.spark.fetch.progress import Progress
+from moldau.spark.fetch.requests import fetch_request, log_bounds
+from moldau.spark.fetch.rows import Rows
 from moldau.spark.types import DataLost, OffsetRange, ReadFailed, ReadSettings, lost_sentence, topic_id_bytes
 from moldau.wire.apis import ApiKey
 

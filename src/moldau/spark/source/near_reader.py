@@ -14,9 +14,9 @@ from typing import Any, Final
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 
-from moldau.spark.batch_reader import OffsetsPartition
-from moldau.spark.options import SourceOptions
-from moldau.spark.stream_reader import MoldauStreamReader
+from moldau.spark.source.batch_reader import OffsetsPartition
+from moldau.spark.source.options import SourceOptions
+from moldau.spark.source.stream_reader import MoldauStreamReader
 
 NEAR_BYTES_MAX: Final = 1 << 20
 """Rows that come with the plan pass through the driver: more than this and tasks are the better way."""

@@ -13,11 +13,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from moldau.client.cluster import Cluster
 from moldau.model.ids import TopicPartition
-from moldau.spark import log_ends, plan, pushdown
-from moldau.spark.loss import Loss, SourceDataLost
-from moldau.spark.options import OptionsWrong, SourceOptions
-from moldau.spark.positions import Anchor
 from moldau.spark.session import Contact, with_cluster
+from moldau.spark.source import log_ends, plan, pushdown
+from moldau.spark.source.loss import Loss, SourceDataLost
+from moldau.spark.source.options import OptionsWrong, SourceOptions
+from moldau.spark.source.positions import Anchor
 from moldau.spark.types import OffsetRange, ReadSettings
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class OffsetsPartition(InputPartition):
 def read_partition(settings: ReadSettings, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Runs on executors. Spark makes a partition of its own where there is nothing to read."""
     if isinstance(partition, OffsetsPartition):
-        from moldau.spark.fetch import read_ranges
+        from moldau.spark.fetch.read import read_ranges
 
         yield from read_ranges(settings, partition.ranges)
 

@@ -30,12 +30,12 @@ def decoder_for(how: Format, kind: Any) -> Decoder:
     if how.name == STRING:
         return decode_string
     if how.name == JSON:
-        from moldau.spark.json_columns import JsonDecoder
+        from moldau.spark.formats.json_columns import JsonDecoder
         from moldau.spark.types import format_type
 
         return JsonDecoder(format_type(how), kind)
     if how.name == AVRO:
-        from moldau.spark.avro import AvroDecoder
+        from moldau.spark.formats.avro import AvroDecoder
 
         return AvroDecoder(how, kind)
     raise ValueError(f"'{how.name}' is not a format")

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from moldau.records.batch import NO_TIMESTAMP
 from moldau.records.column_encode import NULL_PARTITION, NULL_TOPIC, BytesColumn, HeadersColumn, RecordColumns
-from moldau.spark.sink_json import json_objects
+from moldau.spark.sink.json_values import json_objects
 
 if TYPE_CHECKING:
-    from moldau.spark.sink_options import RecordPlan
+    from moldau.spark.sink.options import RecordPlan
 
 _WIDE = frozenset({"large_string", "large_binary", "string_view", "binary_view"})
 

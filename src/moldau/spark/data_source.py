@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from moldau.spark.options import OptionsWrong, SourceOptions, ignored_in_batch, parse
+from moldau.spark.source.options import OptionsWrong, SourceOptions, ignored_in_batch, parse
 from moldau.spark.types import spark_schema
 
 PUSH_DOWN_WORKER: Final = "data_source_pushdown_filters"
@@ -39,7 +39,7 @@ class MoldauDataSource(DataSource):
         return spark_schema(parse(self.options).read_settings())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from moldau.spark.batch_reader import MoldauBatchReader, MoldauPushingReader
+        from moldau.spark.source.batch_reader import MoldauBatchReader, MoldauPushingReader
 
         options = parse(self.options, streaming=False)
         _check_schema(schema, options)
@@ -53,23 +53,23 @@ class MoldauDataSource(DataSource):
         return _stream_reader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from moldau.spark.sink import MoldauBatchWriter
+        from moldau.spark.sink.writers import MoldauBatchWriter
 
         return MoldauBatchWriter(dict(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from moldau.spark.sink import MoldauStreamWriter
+        from moldau.spark.sink.writers import MoldauStreamWriter
 
         return MoldauStreamWriter(dict(self.options), schema, overwrite)
 
 
 def _stream_reader(options: SourceOptions) -> DataSourceStreamReader:
-    from moldau.spark.stream_reader import MoldauStreamReader
+    from moldau.spark.source.stream_reader import MoldauStreamReader
 
     if options.near_records_max == 0:
         return MoldauStreamReader(options)
     try:
-        from moldau.spark.near_reader import MoldauNearReader
+        from moldau.spark.source.near_reader import MoldauNearReader
     except ImportError:
         # It stands on a part of PySpark that is not promised to stay; without it every batch is read by tasks.
         return MoldauStreamReader(options)

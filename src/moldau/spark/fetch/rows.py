@@ -10,7 +10,7 @@ import pyarrow as pa
 from moldau.model.failures import CorruptBatch, UnsupportedCodec
 from moldau.records.column_walk import ColumnWalk
 from moldau.records.columns import binary_column, fixed_column, header_column
-from moldau.spark.decode import Decoded, decoder_for
+from moldau.spark.formats.decode import Decoded, decoder_for
 from moldau.spark.types import (
     DROPMALFORMED,
     FAILFAST,

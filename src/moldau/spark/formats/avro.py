@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import fastavro
 import pyarrow as pa
 
-from moldau.spark.builders import (
+from moldau.spark.formats.builders import (
     BUILD_FAILURES,
     Builder,
     ConvertedBuilder,
@@ -28,8 +28,8 @@ from moldau.spark.builders import (
     MapBuilder,
     StructBuilder,
 )
-from moldau.spark.decode import Decoded
-from moldau.spark.registry import schema_by_id
+from moldau.spark.formats.decode import Decoded
+from moldau.spark.formats.registry import schema_by_id
 from moldau.spark.types import Format, ReadFailed
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The Spark side of writing: `df.write.format("moldau")` and `df.writeStream.format("moldau")`.
 
-Tasks write, each in a transaction of its own, and hand it over open (`sink_task`). The driver then decides the batch as
+Tasks write, each in a transaction of its own, and hand it over open (`task`). The driver then decides the batch as
 a whole (`client/decisions`). Nothing is remembered between two batches but in the broker: the process that commits is
 Spark's to keep or to replace.
 """
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from moldau.client.transactional import TaskTransaction
-from moldau.spark.options import OptionsWrong
-from moldau.spark.sink_commit import abort_batch, commit_all, commit_batch, settle_empty_batch
-from moldau.spark.sink_options import SinkOptions, parse, plan_columns
-from moldau.spark.sink_task import TaskPlace, WriteFailed, WriteJob, write_rows
+from moldau.spark.sink.commit import abort_batch, commit_all, commit_batch, settle_empty_batch
+from moldau.spark.sink.options import SinkOptions, parse, plan_columns
+from moldau.spark.sink.task import TaskPlace, WriteFailed, WriteJob, write_rows
+from moldau.spark.source.options import OptionsWrong
 
 if TYPE_CHECKING:
     import pyarrow as pa

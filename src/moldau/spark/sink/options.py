@@ -14,8 +14,8 @@ from moldau.client.cluster import parse_bootstrap
 from moldau.config.mistakes import nearest
 from moldau.model.ids import topic_name_problem
 from moldau.records.compression import CODEC_NAMES
-from moldau.spark.option_values import parse_boolean, parse_positive, parse_word
-from moldau.spark.options import OptionsWrong
+from moldau.spark.source.option_values import parse_boolean, parse_positive, parse_word
+from moldau.spark.source.options import OptionsWrong
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -1,0 +1,1 @@
+"""Writing: options, tasks, and the driver's half of exactly once."""

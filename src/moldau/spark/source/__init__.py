@@ -1,0 +1,1 @@
+"""Reading as Spark plans it: options, offsets, ranges, push-down, readers."""
