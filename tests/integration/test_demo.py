@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -58,27 +60,82 @@ def test_without_java_there_is_one_message_and_nothing_starts(
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_demo_leaves_no_process_and_no_data(how: signal.Signals, tmp_path: Path) -> None:
-    # In a group of its own, so that whoever survives can be seen.
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moldau", "demo", "--no-spark", "-n", "5000000"],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+STARTING = "moldau demo"
+SENDING = "created orders"
+READING = "sent 20,000 orders"
+RECOVERING = "orders back"
+
+
+@pytest.mark.parametrize("ignored", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_demo_interrupted_while_it_sends_leaves_nothing(
+    how: signal.Signals, ignored: signal.Handlers, tmp_path: Path
+) -> None:
+    with demo_process(tmp_path, 5_000_000, sigint=ignored) as process:
+        wait_for_line(process, SENDING)
+        os.kill(process.pid, how)
+        assert_ends_with_nothing_left(process, tmp_path)
+
+
+@pytest.mark.parametrize("line", [STARTING, READING, RECOVERING])
+def test_a_demo_interrupted_elsewhere_leaves_nothing(line: str, tmp_path: Path) -> None:
+    with demo_process(tmp_path, 20_000) as process:
+        wait_for_line(process, line)
+        os.kill(process.pid, signal.SIGTERM)
+        assert_ends_with_nothing_left(process, tmp_path)
+
+
+def test_impatient_ctrl_c_on_a_terminal_leaves_nothing(tmp_path: Path) -> None:
+    """A terminal sends it to the broker too."""
+    with demo_process(tmp_path, 5_000_000) as process:
+        wait_for_line(process, SENDING)
+        deadline = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
+            time.sleep(0.01)
+        assert_ends_with_nothing_left(process, tmp_path)
+
+
+@contextlib.contextmanager
+def demo_process(
+    scratch: Path, records: int, *, sigint: signal.Handlers = signal.SIG_DFL
+) -> Iterator[subprocess.Popen[str]]:
+    """In a group of its own, so that whoever survives can be seen; nobody survives the test."""
+    before = signal.signal(signal.SIGINT, sigint)  # inherited: a shell starts background programs with it ignored
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moldau", "demo", "--no-spark", "-n", str(records)],
+            env={**os.environ, "TMPDIR": str(scratch)},
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        yield process
+    finally:
+        if group_lives(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_for_line(process: subprocess.Popen[str], part: str) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        if "created orders" in line:
-            break
-    os.kill(process.pid, how)
+        if part in line:
+            return
+    pytest.fail(f"the demo ended with status {process.wait()} before it said {part!r}")
+
+
+def assert_ends_with_nothing_left(process: subprocess.Popen[str], scratch: Path) -> None:
     assert process.wait(timeout=30) != 0
     deadline = time.monotonic() + 10
     while group_lives(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not group_lives(process.pid)
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
 
 
 def group_lives(group: int) -> bool:

@@ -29,16 +29,39 @@ class BrokerProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def _log_path(self) -> Path:
+        return self.data_dir.with_name(self.data_dir.name + ".out")
+
     def start(self) -> None:
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
+        """Only start the process: `wait_until_ready` may then run in another thread."""
         listen = self.bootstrap or "127.0.0.1:0"
         command = [sys.executable, "-m", "moldau", "up", "--data-dir", str(self.data_dir), "--listen", listen]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
-        log_path = self.data_dir.with_name(self.data_dir.name + ".out")
-        with log_path.open("ab") as output:
+        with self._log_path.open("ab") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        self.bootstrap = self._wait_until_ready(log_path)
+
+    def wait_until_ready(self) -> None:
+        process = self._process
+        assert process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            running = run_file.read(self.data_dir)
+            if running is not None and running.pid == process.pid:
+                self.bootstrap = running.bootstrap
+                return
+            if process.poll() is not None:
+                break
+            time.sleep(0.01)
+        output = self._log_path.read_text(errors="replace")[-4000:]
+        self._end(signal.SIGKILL)
+        raise RuntimeError(f"the broker did not start:\n{output}")
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
@@ -47,23 +70,10 @@ class BrokerProcess:
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> None:
-        if self._process is None:
+        process = self._process
+        if process is None:
             return
-        if self._process.poll() is None:
-            os.kill(self._process.pid, how)
-            self._process.wait(timeout=60)
-        self._process = None
-
-    def _wait_until_ready(self, log_path: Path) -> str:
-        assert self._process is not None
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            running = run_file.read(self.data_dir)
-            if running is not None and running.pid == self._process.pid:
-                return running.bootstrap
-            if self._process.poll() is not None:
-                break
-            time.sleep(0.01)
-        output = log_path.read_text(errors="replace")[-4000:]
-        self._end(signal.SIGKILL)
-        raise RuntimeError(f"the broker did not start:\n{output}")
+        if process.poll() is None:
+            os.kill(process.pid, how)
+            process.wait(timeout=60)
+        self._process = None  # last: whoever is interrupted above can end it again

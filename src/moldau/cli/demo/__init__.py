@@ -7,15 +7,14 @@ running and nothing is left on disk.
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
 import time
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from moldau.cli.demo.broker_part import BrokerPart
+from moldau.cli.demo.interrupts import Interrupts
 from moldau.cli.demo.needs import what_spark_lacks
 from moldau.cli.demo.stage import Stage
 
@@ -37,32 +36,27 @@ from moldau.cli.demo.stage import Stage
 def demo(records: int, events: int, spark: bool, keep: bool, seed: int) -> None:
     # Asked first: nobody should watch half a demo to learn that Java is missing.
     lacking = what_spark_lacks() if spark else "left out as asked"
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    folder = Path(tempfile.mkdtemp(prefix="moldau-demo-"))
-    try:
-        _show(folder, records, events, lacking, seed)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if keep:
-            click.echo(f"data kept in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    with Interrupts() as interrupts:
+        folder = Path(tempfile.mkdtemp(prefix="moldau-demo-"))
+        stage = Stage(folder, interrupts)
+        try:
+            with interrupts.let_in():
+                _show(stage, records, events, lacking, seed)
+        finally:
+            _clean_up(stage, keep)
 
 
-def _show(folder: Path, records: int, events: int, lacking: str | None, seed: int) -> None:
-    stage = Stage(folder)
+def _show(stage: Stage, records: int, events: int, lacking: str | None, seed: int) -> None:
     stage.say("\n[bold]moldau demo[/]: a durable broker that every Kafka client can use, and pipelines on Spark\n")
     began = time.monotonic()
-    try:
-        BrokerPart(stage, records, seed).run()
-        if lacking is None:
-            from moldau.cli.demo.spark_part import SparkPart
+    BrokerPart(stage, records, seed).run()
+    if lacking is None:
+        from moldau.cli.demo.spark_part import SparkPart
 
-            SparkPart(stage, events, seed).run()
-        else:
-            stage.skipped(f"the pipeline on Spark: {lacking}")
-    finally:
-        stage.broker.stop()
+        SparkPart(stage, events, seed).run()
+    else:
+        stage.skipped(f"the pipeline on Spark: {lacking}")
+    stage.stop_all()
     stage.summarise()
     took = time.monotonic() - began
     stage.say(f"\n[green]✔[/] everything shown was checked; {took:.1f} s in all, everything stopped\n")
@@ -71,6 +65,11 @@ def _show(folder: Path, records: int, events: int, lacking: str | None, seed: in
     stage.say("  What else:       moldau --help\n")
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    # As with Ctrl-C: the `finally` blocks stop the processes and remove the data.
-    raise KeyboardInterrupt
+def _clean_up(stage: Stage, keep: bool) -> None:
+    try:
+        stage.stop_all()
+    finally:
+        if keep:
+            click.echo(f"data kept in {stage.folder}")
+        else:
+            shutil.rmtree(stage.folder, ignore_errors=True)

@@ -40,8 +40,12 @@ class BrokerPart:
 
     def start_broker(self) -> None:
         began = time.monotonic()
-        self.stage.broker.start()
+        self.start_and_wait()
         self.stage.done(f"started a broker of its own at {self.stage.broker.bootstrap}", began)
+
+    def start_and_wait(self) -> None:
+        self.stage.launch_broker()
+        self.stage.broker.wait_until_ready()
 
     async def create_topics(self, cluster: Cluster) -> None:
         began = time.monotonic()
@@ -88,7 +92,7 @@ class BrokerPart:
     def kill_and_recover(self) -> None:
         began = time.monotonic()
         self.stage.broker.kill()
-        self.stage.broker.start()
+        self.start_and_wait()
 
         async def read_again(cluster: Cluster) -> list[ConsumedRecord]:
             return await read_topic(cluster, ORDERS)

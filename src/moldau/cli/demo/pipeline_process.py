@@ -71,12 +71,13 @@ class PipelineProcess:
         """Nothing of it is left afterwards. Harmless when it has ended."""
         if self._process is None:
             return
-        process, self._process = self._process, None
+        process = self._process
         with contextlib.suppress(ProcessLookupError):  # the whole group may be gone already
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if self._listener is not None:
             self._listener.join(timeout=5)
+        self._process = None  # last: whoever is interrupted above can kill it again
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

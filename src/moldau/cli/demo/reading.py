@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import threading
 import time
 from contextlib import aclosing
 from typing import Final
@@ -39,10 +40,14 @@ async def read_as_anybody_would(cluster: Cluster, topic: str) -> list[bytes]:
     if not HAS_CONFLUENT:
         return [record.value or b"" for record in await read_topic(cluster, topic)]
     view = await cluster.topic(topic)
-    return await asyncio.to_thread(_with_confluent, cluster.bootstrap, topic, len(view.partitions))
+    given_up = threading.Event()
+    try:
+        return await asyncio.to_thread(_with_confluent, cluster.bootstrap, topic, len(view.partitions), given_up)
+    finally:
+        given_up.set()  # nobody can cancel a thread, and the process does not end before it
 
 
-def _with_confluent(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
+def _with_confluent(bootstrap: str, topic: str, partitions: int, given_up: threading.Event) -> list[bytes]:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
     from confluent_kafka import TopicPartition as Assigned
 
@@ -58,7 +63,7 @@ def _with_confluent(bootstrap: str, topic: str, partitions: int) -> list[bytes]:
     unfinished = set(range(partitions))
     deadline = time.monotonic() + READ_TIMEOUT_S
     try:
-        while unfinished:
+        while unfinished and not given_up.is_set():
             for message in consumer.consume(10_000, timeout=0.2):
                 error = message.error()
                 if error is None:

@@ -59,20 +59,19 @@ class SparkPart:
         self.pipeline = PipelineProcess(copy("activity", folder), stage.broker.bootstrap, folder / "logs")
 
     def run(self) -> None:
-        try:
-            self.stage.talk(self.start)
-            self.stage.talk(self.run_with_input)
-            self.stage.talk(self.check_result)
-            self.stage.talk(self.show_lag)
-            self.stop()
-        finally:
-            self.pipeline.kill()
+        self.stage.at_end(self.pipeline.kill)
+        self.stage.talk(self.start)
+        self.stage.talk(self.run_with_input)
+        self.stage.talk(self.check_result)
+        self.stage.talk(self.show_lag)
+        self.stop()
 
     async def start(self, cluster: Cluster) -> None:
         """Until the first events are through: from then on Spark is warm."""
         began = time.monotonic()
         await create_topics(cluster, EXAMPLE)
-        self.pipeline.start()
+        with self.stage.interrupts.held():
+            self.pipeline.start()
         await send_all(cluster, EXAMPLE, self.events[:FIRST_EVENTS])
         with self.stage.progress() as bar:
             bar.add_task("starting Spark", total=None, note="about 15 s on two idle cores")
@@ -117,7 +116,8 @@ class SparkPart:
         """In the middle of everything: generator, Spark's source and its transactions must all get over it."""
         await self.half_sent.wait()
         self.stage.broker.kill()
-        await asyncio.to_thread(self.stage.broker.start)
+        self.stage.launch_broker()  # here and not in the thread, which may outlive an interrupted demo's last look
+        await asyncio.to_thread(self.stage.broker.wait_until_ready)
 
     async def watch(
         self, cluster: Cluster, work: Sequence[asyncio.Task[None]], bar: Progress, tasks: tuple[TaskID, TaskID]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -14,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from moldau.cli.broker_process import BrokerProcess
+from moldau.cli.demo.interrupts import Interrupts
 from moldau.client.cluster import Cluster
 from moldau.runtime.net import RealNetwork
 
@@ -31,12 +34,34 @@ def expect(holds: bool, claim: str) -> None:
 
 
 class Stage:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, interrupts: Interrupts) -> None:
         self.folder = folder
+        self.interrupts = interrupts
         self.console = Console(highlight=False, soft_wrap=True)
         self.broker = BrokerProcess(folder / "broker")
         self._facts: list[tuple[str, str]] = []
         self._last_line = 0.0
+        self._stoppers: list[Callable[[], object]] = [self._stop_broker]
+
+    def launch_broker(self) -> None:
+        """It runs and is known from here on, but is not ready yet."""
+        with self.interrupts.held():
+            self.broker.launch()
+
+    def at_end(self, stopper: Callable[[], object]) -> None:
+        """Something more to stop, before the broker. May be called again after it was interrupted."""
+        self._stoppers.append(stopper)
+
+    def stop_all(self) -> None:
+        with ExitStack() as stack:
+            for stopper in self._stoppers:
+                stack.callback(stopper)
+
+    def _stop_broker(self) -> None:
+        try:
+            self.broker.stop()
+        except subprocess.TimeoutExpired:
+            self.broker.kill()
 
     def say(self, text: str | Table = "") -> None:
         self.console.print(text)
