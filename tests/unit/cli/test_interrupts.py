@@ -108,6 +108,14 @@ def test_a_signal_that_only_the_end_sees_still_counts() -> None:
     assert interrupted(work)
 
 
+def test_a_failure_that_the_signal_caused_is_an_interrupt() -> None:
+    def work(interrupts: Interrupts) -> None:
+        send(signal.SIGINT)
+        raise ConnectionError("the broker was interrupted too")
+
+    assert interrupted(work)
+
+
 def test_an_interrupt_that_somebody_swallows_comes_again() -> None:
     def work(interrupts: Interrupts) -> None:
         with interrupts.let_in():

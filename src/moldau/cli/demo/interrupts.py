@@ -21,7 +21,7 @@ class Interrupts:
 
     def __init__(self, insist_every_s: float = INSIST_EVERY_S) -> None:
         self._insist_every_s = insist_every_s
-        self._came = False
+        self.came = False
         self._raises = False
         self._before: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
 
@@ -40,8 +40,9 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        if self._came and error is None:
-            raise KeyboardInterrupt
+        if self.came and not isinstance(error, KeyboardInterrupt):
+            # A terminal interrupts the broker too; that it does not answer then is no failure worth a trace.
+            raise KeyboardInterrupt from None
 
     @contextmanager
     def let_in(self) -> Iterator[None]:
@@ -66,8 +67,8 @@ class Interrupts:
         self._before[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._came:
-            self._came = True
+        if not self.came:
+            self.came = True
             self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._insist)
             signal.setitimer(signal.ITIMER_REAL, self._insist_every_s, self._insist_every_s)
         self._raise_if_came()
@@ -76,5 +77,5 @@ class Interrupts:
         self._raise_if_came()
 
     def _raise_if_came(self) -> None:
-        if self._came and self._raises:
+        if self.came and self._raises:
             raise KeyboardInterrupt

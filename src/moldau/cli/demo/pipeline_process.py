@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,23 +22,24 @@ STOP_TIMEOUT_S: Final = 60.0
 class PipelineProcess:
     """`start`, `stop` (finishes its batch), `kill`. Spark's Java process belongs to it and goes with it."""
 
-    def __init__(self, file: Path, bootstrap: str, log_dir: Path) -> None:
+    def __init__(self, file: Path, bootstrap: str, folder: Path) -> None:
         self.batches = 0
         self.restarts = 0
         self.rows_per_second = 0.0
         self._file = file
         self._bootstrap = bootstrap
-        self._log_dir = log_dir
+        self._folder = folder
         self._last_words: deque[str] = deque(maxlen=25)
         self._process: subprocess.Popen[str] | None = None
         self._listener: threading.Thread | None = None
 
     def start(self) -> None:
         command = [sys.executable, "-m", "moldau", "pipeline", "run", str(self._file), "--progress", "json"]
-        command += ["--set", f"MOLDAU_BOOTSTRAP={self._bootstrap}", "--log-dir", str(self._log_dir)]
+        command += ["--set", f"MOLDAU_BOOTSTRAP={self._bootstrap}", "--log-dir", str(self._folder / "logs")]
         # A session of its own: Ctrl-C comes to the demo alone, which then stops this one in its order.
         self._process = subprocess.Popen(
             command,
+            env={**os.environ, **self._scratch()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -47,6 +49,13 @@ class PipelineProcess:
         )
         self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
         self._listener.start()
+
+    def _scratch(self) -> dict[str, str]:
+        """Spark's temporary files go with the demo's folder: killed, Spark removes none of them."""
+        scratch = self._folder / "tmp"
+        scratch.mkdir(parents=True, exist_ok=True)
+        java = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {shlex.quote(f'-Djava.io.tmpdir={scratch}')}"
+        return {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch), "SPARK_SUBMIT_OPTS": java.strip()}
 
     def check(self) -> None:
         """Raise when it has ended by itself."""

@@ -56,7 +56,7 @@ class SparkPart:
         self.watched = Watched()
         self.half_sent = asyncio.Event()
         folder = stage.folder / "activity"
-        self.pipeline = PipelineProcess(copy("activity", folder), stage.broker.bootstrap, folder / "logs")
+        self.pipeline = PipelineProcess(copy("activity", folder), stage.broker.bootstrap, folder)
 
     def run(self) -> None:
         self.stage.at_end(self.pipeline.kill)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 from rich.console import Console
@@ -89,10 +89,16 @@ class Stage:
         """Run a step on a connection of its own."""
 
         async def session() -> T:
+            asyncio.get_running_loop().set_exception_handler(self._complain)
             async with Cluster(RealNetwork(), self.broker.bootstrap, timeout_s=20) as cluster:
                 return await step(cluster)
 
         return asyncio.run(session())
+
+    def _complain(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # What asyncio finds unfinished after an interrupt is no news to anybody.
+        if not self.interrupts.came:
+            loop.default_exception_handler(context)
 
     def progress(self) -> Progress:
         return Progress(
