@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -51,11 +50,10 @@ class PipelineProcess:
         self._listener.start()
 
     def _scratch(self) -> dict[str, str]:
-        """Spark's temporary files go with the demo's folder: killed, Spark removes none of them."""
+        """PySpark's temporary files go with the demo's folder: killed, it removes none of them."""
         scratch = self._folder / "tmp"
         scratch.mkdir(parents=True, exist_ok=True)
-        java = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {shlex.quote(f'-Djava.io.tmpdir={scratch}')}"
-        return {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch), "SPARK_SUBMIT_OPTS": java.strip()}
+        return {"TMPDIR": str(scratch)}
 
     def check(self) -> None:
         """Raise when it has ended by itself."""
