@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
+from moldau.client.connection import BrokerConnection
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.init_producer_id import InitProducerIdRequest
 
@@ -16,9 +17,20 @@ LONG_PROBABILITY = 0.3
 
 
 class TwoPhaseWorker(TransactionalWorker):
-    """Is the writer and the outside coordinator in turn."""
+    """Is the writer and the outside coordinator in turn, with a connection for each: the coordinator's grows old while
+    those of writers are given up and made anew."""
 
     in_trouble = False
+    _other_connection: BrokerConnection | None = None
+
+    def _change_sides(self) -> None:
+        self._connection, self._other_connection = self._other_connection, self._connection
+
+    async def _start_over(self, why: Fenced) -> None:
+        # The next writer is another process. On a connection from before a keeping that nobody followed up, its
+        # beginning would be taken for a late copy.
+        self.hang_up()
+        await super()._start_over(why)
 
     async def abort_after(self, problem: MustAbort) -> None:
         self.in_trouble = True
@@ -31,6 +43,13 @@ class TwoPhaseWorker(TransactionalWorker):
         if self.in_trouble:
             await super().end(commit=commit)
             return
+        self._change_sides()
+        try:
+            await self._end_from_outside(commit)
+        finally:
+            self._change_sides()
+
+    async def _end_from_outside(self, commit: bool) -> None:
         writer = (self.producer_id, self.producer_epoch)
         if not await self._take_over(writer):
             raise Fenced("the transaction was over before it could be prepared")

@@ -5,7 +5,6 @@ Compiled: one `RequestContext` is made per request. Facts that belong to the con
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Final
 
 from mypy_extensions import i32, i64
@@ -13,10 +12,27 @@ from mypy_extensions import i32, i64
 from moldau.server.services import Services
 from moldau.storage.flush_set import Flushable
 
-_NUMBERS: Final = count(1)
-
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Kafka's principal for a client on a listener without authentication."""
+
+
+class _Numbers:
+    """Of connections, in the order they were opened."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+
+    def take(self) -> int:
+        self.newest += 1
+        return self.newest
+
+
+_NUMBERS: Final = _Numbers()
+
+
+def newest_connection() -> int:
+    """The number of the connection opened last."""
+    return _NUMBERS.newest
 
 
 class Peer:
@@ -34,7 +50,7 @@ class Peer:
         inter_broker: bool = False,
     ) -> None:
         self.services = services
-        self.number: int = next(_NUMBERS)
+        self.number: int = _NUMBERS.take()
         """Of two connections the newer has the larger one."""
         self.listener = listener
         """The listener's name, upper case as Kafka writes it."""

@@ -94,6 +94,29 @@ def test_no_timeout_ends_a_prepared_transaction(wire: WireClient, topic: str, un
     wire.wait_until(prepared, "CompleteCommit")
 
 
+def test_a_late_copy_of_the_beginning_does_not_abort_it(
+    wire: WireClient, topic: str, unique: Unique, bootstrap: str
+) -> None:
+    """The driver's connection is the oldest; a task gave one up on which its first InitProducerId is under way."""
+    name = unique()
+    wire.find_coordinator(name)
+    given_up = WireClient(bootstrap)
+    writer = WireClient(bootstrap)
+    try:
+        who = written(writer, name, topic, v2=True)
+        _, speaker, kept = wire.keep(name)
+        assert kept == who
+        assert given_up.init(name)[0] == "CONCURRENT_TRANSACTIONS"
+        assert writer.init(name)[0] == "CONCURRENT_TRANSACTIONS"
+        assert wire.end(name, *speaker, commit=True, version=5)[0] == "NONE"
+        wire.wait_until(name, "CompleteCommit")
+        assert stable(wire, topic) == [2, 2]
+        assert given_up.init(name)[0] == "NONE", "nothing is kept any more"
+    finally:
+        given_up.close()
+        writer.close()
+
+
 def test_an_operator_can_still_abort_it(wire: WireClient, topic: str, unique: Unique, bootstrap: str) -> None:
     name = unique()
     written(wire, name, topic, v2=True)

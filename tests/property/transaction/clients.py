@@ -80,7 +80,16 @@ class Client:
             self.sequences.clear()
             self._begin()
 
-        self.request(lambda connection, answer: self.world.ask(command, answer), answered)
+        self.request(self._beginning(command), answered)
+
+    def _beginning(self, command: InitProducerId) -> Callable[[int, Callable[[Any], None]], None]:
+        """As the server asks it of the core (`server/handlers/init_producer_id.py`)."""
+
+        def send(connection: int, answer: Callable[[Any], None]) -> None:
+            newest = self.world.next_connection
+            self.world.ask(command._replace(connection=connection, newest_connection=newest), answer)
+
+        return send
 
     def _begin(self) -> None:
         if self.stopping:
@@ -182,11 +191,26 @@ class Client:
 
 class TwoPhaseClient(Client):
     """Its transactions are ended by somebody else, who first takes each of them over (KIP-939). What was taken over and
-    decided must come true, whatever time passes in between."""
+    decided must come true, whatever time passes in between.
+
+    As with a sink, writer and driver are two processes with a connection each, and the driver's is usually the older
+    one: so the age of their connections says nothing about which of the two spoke last."""
 
     def __init__(self, world: World, number: int, name: str, *, v2: bool) -> None:
         self._decided: Callable[[], None] | None = None
+        self._driving = False
+        self._other_connection = world.connect()
+        """The driver's while the writer speaks, and the other way round."""
         super().__init__(world, number, name, v2=v2)
+
+    def _speak(self, *, driving: bool) -> None:
+        if driving is not self._driving:
+            self.connection, self._other_connection = self._other_connection, self.connection
+            self._driving = driving
+
+    def _init(self, expected: tuple[int, int] = (-1, -1)) -> None:
+        self._speak(driving=False)
+        super()._init(expected)
 
     def _end(self, *, commit: bool, then_init: bool = False) -> None:
         if then_init:
@@ -195,6 +219,7 @@ class TwoPhaseClient(Client):
             self._take_over(self.who, commit)
 
     def _take_over(self, writer: tuple[int, int], commit: bool) -> None:
+        self._speak(driving=True)
         label = self.label
         command = InitProducerId(self.name, TIMEOUT_MS, two_phase=True, keep=True)
 
@@ -211,7 +236,7 @@ class TwoPhaseClient(Client):
             else:
                 self._init()  # a late copy of the end has come through
 
-        self.request(lambda connection, answer: self.world.ask(command, answer), answered)
+        self.request(self._beginning(command), answered)
 
     def lose_patience(self) -> None:
         """Time passes between decision and end."""
@@ -223,6 +248,9 @@ class TwoPhaseClient(Client):
     def _finish(self, speaker: tuple[int, int], writer: tuple[int, int], commit: bool) -> None:
         command = EndTransaction(self.name, *speaker, commit, bumps_epoch=self.v2)
 
+        def send(connection: int, answer: Callable[[Any], None]) -> None:
+            self.world.ask(command._replace(connection=connection), answer)
+
         def answered(reply: Any) -> None:
             if not isinstance(reply, Refused):
                 self._init()
@@ -231,4 +259,4 @@ class TwoPhaseClient(Client):
             else:
                 self._take_over(writer, commit)  # a late copy of the last request to take over has come through
 
-        self.request(lambda connection, answer: self.world.ask(command, answer), answered)
+        self.request(send, answered)

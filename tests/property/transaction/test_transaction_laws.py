@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from moldau.core.transaction import decide_producer
 from moldau.core.transaction.commands import InitProducerId
 from moldau.core.transaction.records import Transaction, TransactionStored
+from moldau.core.transaction.state import Soft
 from moldau.core.transaction.turn import Turn
 from tests.property.transaction.clients import Client, TwoPhaseClient
 from tests.property.transaction.world import TIMEOUT_MS, Bugs, World
@@ -178,6 +179,13 @@ def keep_without_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
         move(turn, name, before, after)
 
     patch.setattr(Turn, "move", friendly)
+
+
+def test_late_beginnings_are_not_known_by_the_age_of_the_keepers_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was the rule once. A driver's connection is older than those of its tasks, also of those they gave up."""
+    monkeypatch.setattr(Soft, "is_older_than_keeping", Soft.is_ghost)
+    with pytest.raises(Broken, match="lost"):
+        judge_many(2_000, "v2", "", two_phase=True)
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

@@ -40,6 +40,8 @@ class InitProducerId(NamedTuple):
     keep: bool = False
     """Do not abort an open transaction, become the one who ends it (KIP-939)."""
     connection: int = NO_CONNECTION
+    newest_connection: int = NO_CONNECTION
+    """The last one that anybody has opened so far."""
 
 
 class AddPartitions(NamedTuple):

@@ -53,9 +53,8 @@ def decide_init(turn: Turn, command: InitProducerId) -> object:
         return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is still being completed")
     if not _may_come_back(found, command):
         return Refused(ErrorCode.PRODUCER_FENCED, "a newer producer with this transactional id has taken over")
-    if found.is_kept and turn.soft.is_ghost(name, command.connection):
-        # A late copy of the writer's own beginning must not abort what may be decided by now.
-        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "somebody came to end the transaction, on a newer connection")
+    if found.is_kept and _comes_too_late(turn, command):
+        return Refused(ErrorCode.CONCURRENT_TRANSACTIONS, "somebody came to end the transaction in the meantime")
     if found.state is TxnState.ONGOING and command.keep:
         return _keep(turn, command, found)
     if found.state is TxnState.ONGOING:
@@ -85,6 +84,14 @@ def _may_come_back(found: Transaction, command: InitProducerId) -> bool:
     return command.expected_producer_id == found.previous_producer_id and command.expected_epoch >= EPOCH_CLIENT_MAX
 
 
+def _comes_too_late(turn: Turn, command: InitProducerId) -> bool:
+    """Whether the beginning may be a late copy of one from before its transaction was kept: that of the writer would
+    abort what may be decided by now, that of the keeper would fence it before it ends the transaction."""
+    if command.keep:
+        return turn.soft.is_ghost(command.transactional_id, command.connection)
+    return turn.soft.is_older_than_keeping(command.transactional_id, command.connection)
+
+
 def _let_in_again(turn: Turn, command: InitProducerId, found: Transaction) -> object:
     name, expected = command.transactional_id, command.expected_epoch
     last_epoch = turn.soft.last_epoch(name)
@@ -110,7 +117,7 @@ def _let_in_again(turn: Turn, command: InitProducerId, found: Transaction) -> ob
     else:
         rested = rested._replace(producer_id=command.fresh_producer_id, producer_epoch=0)
         turn.soft.note_last_epoch(name, expected)
-    turn.soft.connections.pop(name, None)
+    turn.soft.forget_connections(name)
     turn.move(name, found, rested)
     return ProducerReply(rested.producer_id, rested.producer_epoch)
 
@@ -139,6 +146,7 @@ def _keep(turn: Turn, command: InitProducerId, found: Transaction) -> object:
         kept = kept._replace(producer_id=command.fresh_producer_id, producer_epoch=0)
     turn.soft.note_last_epoch(name, NO_EPOCH)
     turn.soft.heard(name, command.connection)
+    turn.soft.kept_since[name] = max(command.connection, command.newest_connection)
     turn.move(name, found, kept)
     return KeptReply(kept.producer_id, kept.producer_epoch, writer_id, writer_epoch)
 

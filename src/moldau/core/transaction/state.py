@@ -72,7 +72,10 @@ class Soft:
         it and missed what became of it is told the present one (KIP-360). After a fail-over it is fenced instead."""
 
         self.connections: dict[str, int] = {}
-        """Transactional id -> the newest connection that spoke for its present epoch."""
+        """Transactional id -> the newest connection that spoke for its present epoch; while kept, the keeper's."""
+
+        self.kept_since: dict[str, int] = {}
+        """Transactional id -> the newest connection of all when its transaction was kept."""
 
     def next_deadline_ms(self) -> int | None:
         if self.abort_scan_ms is None or self.expiry_scan_ms is None:
@@ -93,15 +96,28 @@ class Soft:
         its epoch; without this, a late EndTxn would end the next transaction half way (KIP-890)."""
         return NO_CONNECTION < connection < self.connections.get(name, NO_CONNECTION)
 
+    def is_older_than_keeping(self, name: str, connection: int) -> bool:
+        """Whether a connection, other than the keeper's own, was there before the transaction was kept. What comes on
+        it may have been sent before. To ask only whether it is older than the keeper's would not do: writer and keeper
+        are two clients, and the keeper's may be the oldest of all."""
+        if connection == self.connections.get(name, NO_CONNECTION):
+            return False
+        return NO_CONNECTION < connection <= self.kept_since.get(name, NO_CONNECTION)
+
     def heard(self, name: str, connection: int) -> None:
         if connection != NO_CONNECTION:
             self.connections[name] = connection
 
     def forget(self, name: str) -> None:
         self.last_epochs.pop(name, None)
+        self.forget_connections(name)
+
+    def forget_connections(self, name: str) -> None:
         self.connections.pop(name, None)
+        self.kept_since.pop(name, None)
 
     def validate(self, state: ShardState) -> None:
         check(set(self.last_epochs) <= set(state.transactions), "an epoch is remembered of an unknown id")
         check(set(self.connections) <= set(state.transactions), "a connection is remembered of an unknown id")
+        check(set(self.kept_since) <= set(state.transactions), "a keeping is remembered of an unknown id")
         check(not state.ongoing or self.abort_scan_ms is not None, "open transactions that nobody times out")

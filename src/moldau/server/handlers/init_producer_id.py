@@ -15,7 +15,7 @@ from moldau.core.transaction.records import NO_EPOCH
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.failures import WorldError
 from moldau.model.ids import NO_PRODUCER_ID
-from moldau.server.context import RequestContext
+from moldau.server.context import RequestContext, newest_connection
 from moldau.server.handlers.shard_answers import ask_later
 from moldau.server.handlers.transaction_errors import fenced_for
 from moldau.server.parking import Parked
@@ -59,6 +59,7 @@ def transactional(
         two_phase=request.enable2_pc,
         keep=request.keep_prepared_txn,
         connection=context.peer.number,
+        newest_connection=newest_connection(),
     )
     version = int(context.api_version)
 

@@ -127,6 +127,29 @@ def test_late_copies_of_earlier_beginnings_change_nothing() -> None:
     assert code(stage.do(late)) == "NONE", "and then the connection does not matter any more"
 
 
+def test_a_late_beginning_is_known_although_the_keeper_has_the_oldest_connection() -> None:
+    """A driver keeps its connection for years; tasks come and go, and may have given some of theirs up."""
+    stage = Stage()
+    stage.do(InitProducerId("t", 60_000, connection=6, newest_connection=6))
+    stage.write(stage.found()[:2], A)
+    keeping = InitProducerId("t", 0, two_phase=True, keep=True, connection=3, newest_connection=8)
+    kept = stage.do(keeping)
+    for connection in (1, 5, 6, 8):
+        assert code(stage.do(InitProducerId("t", 60_000, connection=connection))) == "CONCURRENT_TRANSACTIONS"
+    assert (stage.found().producer_epoch, stage.state()) == (kept.producer_epoch, "Ongoing")
+    assert isinstance(stage.do(keeping._replace(connection=4)), KeptReply), "another driver comes to end it"
+    assert stage.state() == "Ongoing"
+
+
+@pytest.mark.parametrize("connection", [3, 9])
+def test_an_abort_by_the_keeper_or_by_a_newcomer_is_meant(connection: int) -> None:
+    stage = Stage()
+    stage.write(stage.init(), A)
+    stage.do(InitProducerId("t", 0, two_phase=True, keep=True, connection=3, newest_connection=8))
+    stage.do(InitProducerId("t", 60_000, connection=connection, newest_connection=9))
+    assert stage.state() == "PrepareAbort"
+
+
 def test_an_abort_from_a_newer_connection_is_meant() -> None:
     stage = Stage()
     who = stage.init()
