@@ -64,6 +64,7 @@ def session(jars: Jars | None, folder: Path, *, master: str = "local[2]", memory
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.local.dir", str(folder / "spill"))
         .config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
+        .config("spark.python.unix.domain.socket.enabled", "true")  # as docs/spark.md advises
     )
     if jars is not None:
         builder = builder.config("spark.jars", ",".join(jars.paths))

@@ -63,6 +63,8 @@ def settings(pipeline: Pipeline, where: Where) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(max(2, min(8, cores))),
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            # Over TCP Spark and its Python workers wait 40 ms for each other's acknowledgements in every micro-batch.
+            "spark.python.unix.domain.socket.enabled": str(os.name == "posix").lower(),
         }
         if any(isinstance(sink.target, TableTarget) for sink in pipeline.sinks):
             found |= lasting_catalog(pipeline.checkpoint)
