@@ -25,7 +25,13 @@ SPEC_FILE: Final = "spark-pipeline.yml"
 DEFINITIONS: Final = "definitions/pipeline.py"
 CONF_FOLDER: Final = "conf"
 # Static settings must come by the command line; the engine refuses them in the spec.
-STATIC: Final = ("spark.sql.catalogImplementation", "spark.sql.warehouse.dir", "spark.hadoop.", "spark.driver.")
+STATIC: Final = (
+    "spark.sql.catalogImplementation",
+    "spark.sql.warehouse.dir",
+    "spark.hadoop.",
+    "spark.driver.",
+    "spark.python.",
+)
 
 
 def generate(pipeline: Pipeline, folder: Path) -> None:
