@@ -145,7 +145,9 @@ class _Run:
 
 def first_error(said: list[str]) -> str:
     """The first line of the engine's output that tells an error; rather a cause than what follows from it."""
-    found = [match for line in said if (match := _ERROR.search(_STAMP.sub("", line))) is not None]
+    # The engine warns about settings that it has from elsewhere already; that is not why it failed.
+    lines = [_STAMP.sub("", line) for line in said if "Warning: " not in line]
+    found = [match for line in lines if (match := _ERROR.search(line)) is not None]
     causes = [match for match in found if "could not be resolved" not in match.group(0)]
     for match in [*causes, *found]:
         return explain(match.group(0).strip()).sentence

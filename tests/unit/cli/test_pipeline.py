@@ -150,4 +150,6 @@ def test_the_first_error_of_the_declarative_engine() -> None:
         " SQLSTATE: 42P01",
     ]
     assert first_error(said) == "The table `y` cannot be found."
+    warning = "conf.py:61: UserWarning: Failed to set x to y due to [CANNOT_MODIFY_STATIC_CONFIG] Cannot modify x."
+    assert first_error([warning, *said]) == "The table `y` cannot be found."
     assert first_error([]) == "the engine ended without a word"
