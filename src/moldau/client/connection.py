@@ -18,6 +18,17 @@ RESPONSE_BYTES_MAX = 512 * 1024 * 1024
 UNSUPPORTED_VERSION = 35
 
 
+def request_frame(key: ApiKey, version: int, correlation_id: int, client_id: str, message: Any) -> Writer:
+    """A request as it goes over the wire: size, header, body."""
+    writer = Writer()
+    mark = writer.begin_frame()
+    header = RequestHeader(api_key=int(key), api_version=version, correlation_id=correlation_id, client_id=client_id)
+    encode_request_header(header, writer)
+    encode_request(key, version, message, writer)
+    writer.end_frame(mark)
+    return writer
+
+
 class _Waiting:
     __slots__ = ("key", "reply", "version")
 
@@ -134,14 +145,7 @@ class BrokerConnection:
         if not self.is_open or self._transport is None:
             raise PeerGone(f"the connection to {self.address} is closed")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        writer = Writer()
-        mark = writer.begin_frame()
-        header = RequestHeader(
-            api_key=int(key), api_version=version, correlation_id=self._correlation_id, client_id=self.client_id
-        )
-        encode_request_header(header, writer)
-        encode_request(key, version, message, writer)
-        writer.end_frame(mark)
+        writer = request_frame(key, version, self._correlation_id, self.client_id, message)
         reply: asyncio.Future[Any] | None = None
         if expect_reply:
             reply = asyncio.get_running_loop().create_future()

@@ -19,7 +19,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from moldau.spark.source.options import OptionsWrong, SourceOptions, ignored_in_batch, parse
+from moldau.spark.option_reader import OptionsWrong
+from moldau.spark.source.options import SourceOptions, ignored_in_batch, parse
 from moldau.spark.types import spark_schema
 
 PUSH_DOWN_WORKER: Final = "data_source_pushdown_filters"

@@ -16,8 +16,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.sink.options import RecordPlan, SinkOptions, identity_problem, parse, plan_columns
-from moldau.spark.source.options import OptionsWrong
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])

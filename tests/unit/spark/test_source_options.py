@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moldau.model.ids import TopicPartition
-from moldau.spark.source.option_values import parse_delay_ms
+from moldau.spark.option_values import parse_delay_ms
 from moldau.spark.source.options import (
     MAX_TRIGGER_DELAY_MS,
     OWN,

@@ -13,12 +13,13 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
+from moldau.client.connection import request_frame
 from moldau.client.failures import AnswerTimedOut, NoBrokerAnswers
 from moldau.model.failures import PeerGone, WireError
-from moldau.wire.apis import API_SPECS, ApiKey, decode_response, encode_request
-from moldau.wire.headers import RequestHeader, decode_response_header, encode_request_header
+from moldau.wire.apis import API_SPECS, ApiKey, decode_response
+from moldau.wire.headers import decode_response_header
 from moldau.wire.messages.api_versions import ApiVersionsRequest
-from moldau.wire.primitives import Reader, Writer
+from moldau.wire.primitives import Reader
 
 RESPONSE_BYTES_MAX: Final = 1 << 30
 _SIZE_BYTES: Final = 4
@@ -124,14 +125,7 @@ class BrokerLink:
 
     def _send(self, key: ApiKey, version: int, message: Any) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        writer = Writer()
-        mark = writer.begin_frame()
-        header = RequestHeader(
-            api_key=int(key), api_version=version, correlation_id=self._correlation_id, client_id=self._client_id
-        )
-        encode_request_header(header, writer)
-        encode_request(key, version, message, writer)
-        writer.end_frame(mark)
+        writer = request_frame(key, version, self._correlation_id, self._client_id, message)
         try:
             self._socket.sendall(writer.take_bytes())
         except OSError as failure:

@@ -6,16 +6,15 @@ written, and told with what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from moldau.client.cluster import parse_bootstrap
 from moldau.config.mistakes import nearest
 from moldau.model.ids import topic_name_problem
 from moldau.records.compression import CODEC_NAMES
-from moldau.spark.source.option_values import parse_boolean, parse_positive, parse_word
-from moldau.spark.source.options import OptionsWrong
+from moldau.spark.option_reader import OptionReader, OptionsWrong
+from moldau.spark.option_values import parse_positive, parse_word
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -127,63 +126,37 @@ def plan_columns(options: SinkOptions, schema: StructType) -> RecordPlan:
     return _Columns(options, schema).plan()
 
 
-class _Parser:
+class _Parser(OptionReader):
     def __init__(self, options: Mapping[str, str], streaming: bool) -> None:
-        self.options = {name.lower(): value for name, value in options.items()}
+        super().__init__(options)
         self.streaming = streaming
-        self.mistakes: list[str] = []
 
     def parse(self) -> SinkOptions:
         self._check_names()
-        client = {name[len("kafka.") :]: value for name, value in self.options.items() if name.startswith("kafka.")}
-        exactly_once = self._take("deliveryGuarantee", lambda text: parse_word(text, GUARANTEES)) != AT_LEAST_ONCE
+        client = self.client(REFUSED)
+        exactly_once = self.take("deliveryGuarantee", lambda text: parse_word(text, GUARANTEES)) != AT_LEAST_ONCE
         self._check_client(client)
-        codec = self._take("kafka.compression.type", lambda text: parse_word(text, CODEC_NAMES)) or CODEC_NAMES[0]
+        codec = self.take("kafka.compression.type", lambda text: parse_word(text, CODEC_NAMES)) or CODEC_NAMES[0]
         sink_id, txn_version = self._identity(exactly_once)
         found = SinkOptions(
-            bootstrap=self._bootstrap(client),
+            bootstrap=self.bootstrap(client),
             client=client,
             topic=self._topic(),
             codec=CODEC_NAMES.index(codec),
-            level=self._take(f"kafka.compression.{codec}.level", int),
-            batch_bytes=self._take("kafka.batch.size", parse_batch_bytes) or BATCH_BYTES,
-            buffer_bytes=self._take("kafka.buffer.memory", parse_positive) or BUFFER_BYTES,
-            transaction_timeout_ms=self._take("kafka.transaction.timeout.ms", parse_positive),
+            level=self.take(f"kafka.compression.{codec}.level", int),
+            batch_bytes=self.take("kafka.batch.size", parse_batch_bytes) or BATCH_BYTES,
+            buffer_bytes=self.take("kafka.buffer.memory", parse_positive) or BUFFER_BYTES,
+            transaction_timeout_ms=self.take("kafka.transaction.timeout.ms", parse_positive),
             exactly_once=exactly_once,
             sink_id=sink_id,
             txn_version=txn_version,
             key_column=self.options.get("key.column"),
-            json=self._take("value.format", lambda text: parse_word(text, ("json", "binary", "string"))) == "json",
-            ignore_null_fields=self._boolean("ignoreNullFields", True),
+            json=self.take("value.format", lambda text: parse_word(text, ("json", "binary", "string"))) == "json",
+            ignore_null_fields=self.boolean("ignoreNullFields", True),
         )
         if self.mistakes:
             raise OptionsWrong(self.mistakes)
         return found
-
-    def _take(self, name: str, read: Callable[[str], T]) -> T | None:
-        text = self.options.get(name.lower())
-        if text is None:
-            return None
-        try:
-            return read(text)
-        except ValueError as mistake:
-            self.mistakes.append(f"option {name}: {mistake}")
-            return None
-
-    def _boolean(self, name: str, default: bool) -> bool:
-        value = self._take(name, parse_boolean)
-        return default if value is None else value
-
-    def _bootstrap(self, client: Mapping[str, str]) -> str:
-        given = client.get("bootstrap.servers") or self.options.get("bootstrap")
-        if not given:
-            self.mistakes.append("option kafka.bootstrap.servers is missing: say where a broker is, as HOST:PORT")
-            return ""
-        try:
-            parse_bootstrap(given)
-        except ValueError as mistake:
-            self.mistakes.append(f"option kafka.bootstrap.servers: {mistake}")
-        return given
 
     def _topic(self) -> str | None:
         topic = self.options.get("topic")
@@ -194,7 +167,7 @@ class _Parser:
 
     def _identity(self, exactly_once: bool) -> tuple[str | None, int | None]:
         """Who writes, as far as the user says it."""
-        app, version = self.options.get("txnappid"), self._take("txnVersion", parse_version)
+        app, version = self.options.get("txnappid"), self.take("txnVersion", parse_version)
         sink = self.options.get("sinkid")
         if self.streaming:
             for name in ("txnAppId", "txnVersion"):
@@ -213,18 +186,12 @@ class _Parser:
         return (sink if self.streaming else app), version
 
     def _check_client(self, client: Mapping[str, str]) -> None:
-        for name, instead in REFUSED.items():
-            if name in client:
-                self.mistakes.append(f"option kafka.{name} has no place here: {instead}")
-        protocol = client.get("security.protocol", "PLAINTEXT")
-        if protocol.upper() != "PLAINTEXT":
-            self.mistakes.append(f"option kafka.security.protocol: {protocol} is not supported yet, only PLAINTEXT is")
         if client.get("acks", "all") not in ("all", "-1"):
             self.mistakes.append("option kafka.acks: only all is offered; fewer may lose what was reported as written")
         if client.get("enable.idempotence", "true").lower() != "true":
             self.mistakes.append("option kafka.enable.idempotence: writing is always idempotent; leave it out")
         for name in ("request.timeout.ms", "default.api.timeout.ms", "delivery.timeout.ms"):
-            self._take(f"kafka.{name}", parse_positive)
+            self.take(f"kafka.{name}", parse_positive)
 
     def _check_names(self) -> None:
         clients = [f"kafka.{name}" for name in (*HONOURED, *WITHOUT_EFFECT, *REFUSED)]

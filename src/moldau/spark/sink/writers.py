@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from moldau.client.transactional import TaskTransaction
+from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.sink.commit import abort_batch, commit_all, commit_batch, settle_empty_batch
 from moldau.spark.sink.options import SinkOptions, parse, plan_columns
 from moldau.spark.sink.task import TaskPlace, WriteFailed, WriteJob, write_rows
-from moldau.spark.source.options import OptionsWrong
 
 if TYPE_CHECKING:
     import pyarrow as pa

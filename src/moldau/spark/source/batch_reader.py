@@ -13,10 +13,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from moldau.client.cluster import Cluster
 from moldau.model.ids import TopicPartition
+from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.session import Contact, with_cluster
 from moldau.spark.source import log_ends, plan, pushdown
 from moldau.spark.source.loss import Loss, SourceDataLost
-from moldau.spark.source.options import OptionsWrong, SourceOptions
+from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.positions import Anchor
 from moldau.spark.types import OffsetRange, ReadSettings
 

@@ -21,8 +21,9 @@ from moldau.client.offsets import EARLIEST, LATEST, list_offsets
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import MoldauError
 from moldau.model.ids import TopicPartition
+from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.source.offsets import Offsets, topic_id_text
-from moldau.spark.source.options import OptionsWrong, SourceOptions
+from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.plan import Snapshot
 from moldau.spark.source.positions import Anchor, Limit
 from moldau.spark.source.subscription import Subscription

@@ -6,15 +6,13 @@ told with what to do about it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from moldau.client.cluster import parse_bootstrap
 from moldau.config.mistakes import nearest
-from moldau.model.failures import MoldauError
-from moldau.spark.source.option_values import (
-    parse_boolean,
+from moldau.spark.option_reader import OptionReader, OptionsWrong
+from moldau.spark.option_values import (
     parse_count,
     parse_delay_ms,
     parse_names,
@@ -94,18 +92,6 @@ _CLIENT_NUMBERS: Final = (
 )
 
 
-class OptionsWrong(MoldauError, ValueError):
-    """The options of a read cannot be used. Carries every mistake that was found."""
-
-    def __init__(self, mistakes: list[str]) -> None:
-        self.mistakes = tuple(mistakes)
-        if len(mistakes) == 1:
-            text = mistakes[0]
-        else:
-            text = f"{len(mistakes)} mistakes in the options:\n" + "\n".join(f"  - {line}" for line in mistakes)
-        super().__init__(text)
-
-
 @dataclass(frozen=True)
 class SourceOptions:
     """A read as the user described it."""
@@ -155,11 +141,10 @@ def parse(options: Mapping[str, str], *, streaming: bool | None = None) -> Sourc
     return _Parser(options, streaming).parse()
 
 
-class _Parser:
+class _Parser(OptionReader):
     def __init__(self, options: Mapping[str, str], streaming: bool | None) -> None:
-        self.options = {key.lower(): value for key, value in options.items()}
+        super().__init__(options)
         self.streaming = streaming
-        self.mistakes: list[str] = []
 
     def parse(self) -> SourceOptions:
         if not self.options or _of_sql_table(self.options):
@@ -167,18 +152,18 @@ class _Parser:
         self._check_names()
         client = self._client()
         subscription = self._subscription()
-        include_headers = self._boolean("includeHeaders", False)
+        include_headers = self.boolean("includeHeaders", False)
         found = SourceOptions(
-            bootstrap=self._bootstrap(client),
+            bootstrap=self.bootstrap(client),
             subscription=subscription,
             starting=self._limit("starting", Anchor.LATEST if self.streaming else Anchor.EARLIEST),
             ending=self._limit("ending", Anchor.LATEST),
             client=client,
             read_committed=self._read_committed(client),
-            fail_on_data_loss=self._boolean("failOnDataLoss", True),
+            fail_on_data_loss=self.boolean("failOnDataLoss", True),
             max_offsets_per_trigger=self._positive("maxOffsetsPerTrigger"),
             min_offsets_per_trigger=self._positive("minOffsetsPerTrigger"),
-            max_trigger_delay_ms=self._take("maxTriggerDelay", parse_delay_ms) or MAX_TRIGGER_DELAY_MS,
+            max_trigger_delay_ms=self.take("maxTriggerDelay", parse_delay_ms) or MAX_TRIGGER_DELAY_MS,
             min_partitions=self._positive("minPartitions"),
             max_records_per_partition=self._positive("maxRecordsPerPartition"),
             near_records_max=self._count("nearRecordsMax", NEAR_RECORDS_MAX),
@@ -196,39 +181,25 @@ class _Parser:
 
     # -- single options --------------------------------------------------------------------------------------------
 
-    def _take(self, name: str, read: Callable[[str], T]) -> T | None:
-        text = self.options.get(name.lower())
-        if text is None:
-            return None
-        try:
-            return read(text)
-        except ValueError as mistake:
-            self.mistakes.append(f"option {name}: {mistake}")
-            return None
-
-    def _boolean(self, name: str, default: bool) -> bool:
-        value = self._take(name, parse_boolean)
-        return default if value is None else value
-
     def _positive(self, name: str) -> int | None:
-        return self._take(name, parse_positive)
+        return self.take(name, parse_positive)
 
     def _count(self, name: str, default: int) -> int:
-        value = self._take(name, parse_count)
+        value = self.take(name, parse_count)
         return default if value is None else value
 
     def _columns(self) -> tuple[str, ...]:
-        return self._take("columns", parse_names) or ()
+        return self.take("columns", parse_names) or ()
 
     def _format(self, name: str) -> Format:
-        chosen = self._take(f"{name}.format", lambda text: parse_word(text, FORMATS)) or BINARY
-        mode = self._take(f"{name}.mode", lambda text: parse_word(text, MODES)) or FAILFAST
+        chosen = self.take(f"{name}.format", lambda text: parse_word(text, FORMATS)) or BINARY
+        mode = self.take(f"{name}.mode", lambda text: parse_word(text, MODES)) or FAILFAST
         return Format(chosen, self.options.get(f"{name}.schema"), mode, self.options.get(f"{name}.registry"))
 
     def _limit(self, end: str, default: Anchor) -> Limit:
         """Spark's precedence: a timestamp for all, then timestamps by partition, then offsets."""
         strategy_option = "startingOffsetsByTimestampStrategy"
-        strategy = self._take(strategy_option, lambda text: parse_word(text, ("error", "latest"))) or "error"
+        strategy = self.take(strategy_option, lambda text: parse_word(text, ("error", "latest"))) or "error"
         latest_if_none = end == "ending" or strategy == "latest"
         for name, read in (
             (f"{end}Timestamp", lambda text: parse_time_option(text, latest_if_none=latest_if_none)),
@@ -236,36 +207,16 @@ class _Parser:
             (f"{end}Offsets", parse_offsets_option),
         ):
             if name.lower() in self.options:
-                return self._take(name, read) or Limit(default)
+                return self.take(name, read) or Limit(default)
         return Limit(default)
 
     # -- where and what ----------------------------------------------------------------------------------------------
 
     def _client(self) -> dict[str, str]:
-        client = {name[len("kafka.") :]: value for name, value in self.options.items() if name.startswith("kafka.")}
-        for name, instead in _REFUSED_CLIENT.items():
-            if name in client:
-                self.mistakes.append(f"option kafka.{name} has no place here: {instead}")
-        protocol = client.get("security.protocol", "PLAINTEXT")
-        if protocol.upper() != "PLAINTEXT":
-            self.mistakes.append(
-                f"option kafka.security.protocol: {protocol} is not supported yet, only PLAINTEXT is. "
-                "Connect through a PLAINTEXT listener"
-            )
+        client = self.client(_REFUSED_CLIENT)
         for name in _CLIENT_NUMBERS:
-            self._take(f"kafka.{name}", parse_positive)
+            self.take(f"kafka.{name}", parse_positive)
         return client
-
-    def _bootstrap(self, client: Mapping[str, str]) -> str:
-        given = client.get("bootstrap.servers") or self.options.get("bootstrap")
-        if not given:
-            self.mistakes.append("option kafka.bootstrap.servers is missing: say where a broker is, as HOST:PORT")
-            return ""
-        try:
-            parse_bootstrap(given)
-        except ValueError as mistake:
-            self.mistakes.append(f"option kafka.bootstrap.servers: {mistake}")
-        return given
 
     def _subscription(self) -> Subscription:
         given = [name for name in SUBSCRIPTIONS if name.lower() in self.options]
@@ -276,15 +227,15 @@ class _Parser:
                 'assign ({"orders":[0,1]})'
             )
             return Subscription()
-        return self._take(given[0], SUBSCRIPTIONS[given[0]]) or Subscription()
+        return self.take(given[0], SUBSCRIPTIONS[given[0]]) or Subscription()
 
     def _read_committed(self, client: Mapping[str, str]) -> bool:
         levels = ("read_committed", "read_uncommitted")
-        level = self._take("kafka.isolation.level", lambda text: parse_word(text, levels))
+        level = self.take("kafka.isolation.level", lambda text: parse_word(text, levels))
         return (level or levels[0]) == "read_committed"
 
     def _group(self, client: Mapping[str, str], subscription: Subscription) -> str:
-        if not self._boolean("commitOffsets", True):
+        if not self.boolean("commitOffsets", True):
             return ""
         return client.get("group.id") or group_name(self.options.get("groupidprefix", "spark"), subscription)
 

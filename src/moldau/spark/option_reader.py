@@ -1,0 +1,71 @@
+"""What the options of reads and writes have in common: their names, where the broker is, telling every mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from moldau.client.cluster import parse_bootstrap
+from moldau.model.failures import MoldauError
+from moldau.spark.option_values import parse_boolean
+
+T = TypeVar("T")
+
+
+class OptionsWrong(MoldauError, ValueError):
+    """The options of a read or a write cannot be used. Carries every mistake that was found."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        if len(mistakes) == 1:
+            text = mistakes[0]
+        else:
+            text = f"{len(mistakes)} mistakes in the options:\n" + "\n".join(f"  - {line}" for line in mistakes)
+        super().__init__(text)
+
+
+class OptionReader:
+    """Takes options one by one, in any case, and gathers what is wrong with them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = {name.lower(): value for name, value in options.items()}
+        self.mistakes: list[str] = []
+
+    def take(self, name: str, read: Callable[[str], T]) -> T | None:
+        text = self.options.get(name.lower())
+        if text is None:
+            return None
+        try:
+            return read(text)
+        except ValueError as mistake:
+            self.mistakes.append(f"option {name}: {mistake}")
+            return None
+
+    def boolean(self, name: str, default: bool) -> bool:
+        value = self.take(name, parse_boolean)
+        return default if value is None else value
+
+    def client(self, refused: Mapping[str, str]) -> dict[str, str]:
+        """kafka.* without the prefix. `refused`: what nobody may set, and why."""
+        client = {name[len("kafka.") :]: value for name, value in self.options.items() if name.startswith("kafka.")}
+        for name, instead in refused.items():
+            if name in client:
+                self.mistakes.append(f"option kafka.{name} has no place here: {instead}")
+        protocol = client.get("security.protocol", "PLAINTEXT")
+        if protocol.upper() != "PLAINTEXT":
+            self.mistakes.append(
+                f"option kafka.security.protocol: {protocol} is not supported yet, only PLAINTEXT is. "
+                "Connect through a PLAINTEXT listener"
+            )
+        return client
+
+    def bootstrap(self, client: Mapping[str, str]) -> str:
+        given = client.get("bootstrap.servers") or self.options.get("bootstrap")
+        if not given:
+            self.mistakes.append("option kafka.bootstrap.servers is missing: say where a broker is, as HOST:PORT")
+            return ""
+        try:
+            parse_bootstrap(given)
+        except ValueError as mistake:
+            self.mistakes.append(f"option kafka.bootstrap.servers: {mistake}")
+        return given
