@@ -159,11 +159,19 @@ class Lanes:
             except (BrokerRefused, *TRANSPORT_FAILURES) as failure:
                 if pauses is None or not lane.batches or lane.batches[0] is not oldest:
                     pauses = oldest.patience.pauses()
+                await self._settle(lane)
                 await pauses.after(failure)
                 await self._look_again(lane.partition.topic, topic)
             finally:
                 for batch in lane.batches:
                     batch.answer = None
+
+    async def _settle(self, lane: _Lane) -> None:
+        """Let what is still on the wire be answered, or its connection fail, before any of it is sent again: else more
+        than a broker remembers could be under way."""
+        open_answers = [batch.answer for batch in lane.batches if batch.answer is not None and not batch.answer.done()]
+        if open_answers:
+            await asyncio.wait(open_answers, timeout=self._cluster.timeout_s + ANSWER_MARGIN_S)
 
     async def _pump(self, lane: _Lane, connection: BrokerConnection) -> None:
         """Keep the window full and take the acknowledgements in order. Raises when one is not what it should be."""
