@@ -53,13 +53,22 @@ class FakeConnection:
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
         self.is_open = True
-        self.waiting: list[asyncio.Future[Any]] = []
+        self.waiting: list[tuple[int, asyncio.Future[Any]]] = []
 
     def close(self) -> None:
         self.is_open = False
-        for future in self.waiting:
-            if not future.done():
-                future.set_exception(PeerGone("closed"))
+        for index, future in self.waiting:
+            self.settle(index, future, PeerGone("closed"))
+
+    def settle(self, index: int, future: asyncio.Future[Any], outcome: ProduceResponse | PeerGone) -> None:
+        """Counted here and not in a callback of the future: the lane may look at it before its callbacks run."""
+        if future.done():
+            return
+        self.broker.in_flight[index] -= 1
+        if isinstance(outcome, PeerGone):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
 
     async def send(self, key: ApiKey, message: ProduceRequest, *, newest: int) -> asyncio.Future[Any]:
         if not self.is_open:
@@ -69,10 +78,9 @@ class FakeConnection:
         assert row.records is not None
         broker, index = self.broker, int(row.index)
         future = asyncio.get_running_loop().create_future()
-        self.waiting.append(future)
+        self.waiting.append((index, future))
         broker.in_flight[index] += 1
         broker.most_in_flight = max(broker.most_in_flight, broker.in_flight[index])
-        future.add_done_callback(lambda _: broker.in_flight.__setitem__(index, broker.in_flight[index] - 1))
         fate = "answer" if broker.chance is None else broker.chance.choice(("answer",) * 17 + ("lose", "refuse", "cut"))
         if fate == "cut":  # before it was carried out
             self.close()
@@ -90,7 +98,7 @@ class FakeConnection:
                 )
             ]
         )
-        asyncio.get_running_loop().call_later(0.0005, lambda: future.done() or future.set_result(answer))
+        asyncio.get_running_loop().call_later(0.0005, self.settle, index, future, answer)
         return future
 
 
