@@ -136,6 +136,7 @@ def test_times_come_out_the_same_however_a_column_spells_them(texts: list[bytes]
         ("a INT", b"[1]", "at $ an object is wanted where an array stands"),
         ("a STRUCT<b: ARRAY<INT>>", b'{"a":{"b":[1,true]}}', "at $.a.b[1] an integer of 32 bits is wanted where true"),
         ("a DECIMAL(3,1)", b'{"a":100}', "a decimal of 3 digits, 1 of them after the point, is wanted where 100"),
+        ("a DECIMAL(3,1)", b'{"a":"NaN"}', "is wanted where 'NaN' stands"),
         ("a TIMESTAMP", b'{"a":"yesterday"}', "at $.a a timestamp is wanted where 'yesterday' stands"),
         ("a TIMESTAMP", b'{"a":"2024-13-01"}', "a timestamp is wanted"),
         ("a DATE", b'{"a":20240101}', "at $.a a date is wanted where 20240101 stands"),
@@ -150,6 +151,13 @@ def test_json_that_does_not_fit_is_null_with_a_reason(ddl: str, text: bytes, rea
     assert decoded.column.to_pylist()[0] is not None
     assert list(decoded.errors) == [1]
     assert reason in decoded.errors[1]
+
+
+def test_json_nested_too_deep_is_bad_and_nothing_worse() -> None:
+    deep = b'{"other":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    decoded = json("a INT", b'{"a":1}', deep)
+    assert decoded.column.to_pylist() == [{"a": 1}, None]
+    assert "recursion" in decoded.errors[1]
 
 
 def test_json_beside_a_bad_record_stays_good() -> None:

@@ -27,6 +27,8 @@ from moldau.spark.formats.builders import BUILD_FAILURES, Builder, LeafBuilder, 
 from moldau.spark.formats.decode import Decoded
 from moldau.spark.formats.times import date_text, timestamp_text
 
+_NOT_READ: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no JSON of the wanted types, or that are nested too deep for it."""
 _INT_BITS: Final = {spark.ByteType: 8, spark.ShortType: 16, spark.IntegerType: 32, spark.LongType: 64}
 _FLOAT_WORDS: Final = {
     "NaN": float("nan"),
@@ -73,7 +75,7 @@ class JsonDecoder:
         errors: dict[int, str] = {}
         try:
             rows = [None if text is None else decode(text) for text in texts]
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _NOT_READ:
             rows = [self._row(index, text, errors) for index, text in enumerate(texts)]
         try:
             return Decoded(self._root.builder.build(rows), errors)
@@ -85,7 +87,7 @@ class JsonDecoder:
     def _row(self, index: int, text: bytes | None, errors: dict[int, str]) -> Any:
         try:
             return None if text is None else self._fast.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _NOT_READ:
             return self._patiently(index, text, errors)
 
     def _patiently(self, index: int, text: bytes | None, errors: dict[int, str]) -> Any:
@@ -95,7 +97,7 @@ class JsonDecoder:
             return self._root.convert(self._plain.decode(text), "$")
         except Mismatch as mismatch:
             errors[index] = f"not JSON of the schema: {mismatch}"
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as failure:
+        except _NOT_READ as failure:
             errors[index] = f"not JSON: {failure}"
         return None
 
@@ -200,9 +202,12 @@ def _decimal(wanted: spark.DecimalType, kind: Any) -> Node:
         if isinstance(value, bool) or not isinstance(value, (decimal.Decimal, int, str)):
             raise Mismatch(path, words, value)
         try:
-            return decimal.Decimal(value).quantize(quantum, context=context)
+            found = decimal.Decimal(value).quantize(quantum, context=context)
         except decimal.DecimalException:
             raise Mismatch(path, words, value) from None
+        if found.is_nan():  # of the text "NaN", which is a Decimal for Python but not for Arrow
+            raise Mismatch(path, words, value)
+        return found
 
     return Node(decimal.Decimal, convert, LeafBuilder(kind))
 
