@@ -136,7 +136,7 @@ def test_times_come_out_the_same_however_a_column_spells_them(texts: list[bytes]
         ("a INT", b"[1]", "at $ an object is wanted where an array stands"),
         ("a STRUCT<b: ARRAY<INT>>", b'{"a":{"b":[1,true]}}', "at $.a.b[1] an integer of 32 bits is wanted where true"),
         ("a DECIMAL(3,1)", b'{"a":100}', "a decimal of 3 digits, 1 of them after the point, is wanted where 100"),
-        ("a DECIMAL(3,1)", b'{"a":"NaN"}', "is wanted where 'NaN' stands"),
+        ("a DECIMAL(3,1)", b'{"a":"NaN"}', "is wanted where NaN stands"),
         ("a TIMESTAMP", b'{"a":"yesterday"}', "at $.a a timestamp is wanted where 'yesterday' stands"),
         ("a TIMESTAMP", b'{"a":"2024-13-01"}', "a timestamp is wanted"),
         ("a DATE", b'{"a":20240101}', "at $.a a date is wanted where 20240101 stands"),
@@ -169,6 +169,34 @@ def test_json_beside_a_bad_record_stays_good() -> None:
         assert json(ddl, *good, bad).column.to_pylist()[:2] == alone
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"at":"2024-01-01T10"}',
+        b'{"at":1700000000000}',
+        b'{"at":"0000-01-01T00:00:00Z"}',
+        b'{"at":"9999-12-31T23:59:59-05:00"}',
+        b'{"local":"0000-01-01"}',
+        b'{"day":"0000-01-01"}',
+        b'{"day":"9999-12-31","at":"0001-01-01T00:00:00Z","local":"9999-12-31T23:59:59.999999"}',
+        b'{"m":1.005,"f":0.1,"raw":"aGk=","list":[{"m":2.345},null],"map":{"k":"2024-1-1 1:1"}}',
+        b'{"other":"\xff"}',
+        b'{"other":"\\ud800"}',
+    ],
+)
+def test_json_means_the_same_whatever_stands_beside_it(text: bytes) -> None:
+    """The second decoding cannot build its columns at first, because of its neighbour."""
+    ddl = (
+        "at TIMESTAMP, local TIMESTAMP_NTZ, day DATE, m DECIMAL(6,2), f DOUBLE, raw BINARY, "
+        "list ARRAY<STRUCT<m: DECIMAL(3,1)>>, map MAP<STRING, TIMESTAMP>"
+    )
+    alone = json(ddl, text)
+    beside = json(ddl, text, b'{"at":"2024-1-1 1:1","m":7.777}')
+    assert beside.column.to_pylist()[0] == alone.column.to_pylist()[0]
+    assert beside.errors == alone.errors
+    assert values(json(ddl, b'{"at":"2024-1-1 1:1","m":7.777}'))[0]["m"] == Decimal("7.78")
+
+
 def test_json_roots_other_than_structs() -> None:
     assert values(json("array<int>", b"[1,2]", b"[]")) == [[1, 2], []]
     assert values(json("map<string, string>", b'{"a":1}')) == [[("a", "1")]]
@@ -184,6 +212,7 @@ def test_json_maps_have_strings_as_keys() -> None:
     [
         ("2024", "2024-01-01T00:00:00.000000Z"),
         ("2024-2", "2024-02-01T00:00:00.000000Z"),
+        ("2024-02-03 4", "2024-02-03T04:00:00.000000Z"),
         ("2024-02-03T4:5:6.7Z", "2024-02-03T04:05:06.700000Z"),
         ("2024-02-03 04:05:06.123456789 UTC", "2024-02-03T04:05:06.123456Z"),
         ("2024-02-03T04:05:06+0530", "2024-02-02T22:35:06.000000Z"),

@@ -2,13 +2,15 @@
 
 Two ways, one meaning. The fast way decodes every record into a msgspec struct of exactly the wanted types and builds
 columns from those. A record that does not fit goes the patient way: plain JSON, then Spark's own rules of conversion,
-which give either the same kind of struct or the reason why not.
+which give either the same kind of struct or the reason why not. Where a column cannot be built (decimals to round,
+times of many spellings), the rows are settled first: what becomes of a record never depends on its neighbours.
 
 As `from_json`: missing fields and JSON nulls are null, unknown fields are ignored, blank text is null, a string field
 takes any JSON value as text, numbers for a timestamp are seconds, floats take "NaN" and "Infinity", decimals round half
 up to their scale, binary is Base64.
 Otherwise than `from_json`: one bad field makes the whole record bad (no partial rows); text behind the JSON value,
-single quotes and an array where a struct is wanted are bad; times without a zone are UTC, whatever the session's zone.
+single quotes, an array where a struct is wanted and times outside of the years 1 to 9999 are bad; times without a zone
+are UTC, whatever the session's zone.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from __future__ import annotations
 import base64
 import decimal
 from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from moldau.spark.formats.builders import BUILD_FAILURES, Builder, LeafBuilder, ListBuilder, MapBuilder, StructBuilder
@@ -51,14 +56,25 @@ class Mismatch(Exception):
 class Node:
     """One type of the schema: how msgspec reads it, how plain JSON is converted, how its column is built."""
 
-    def __init__(self, hint: Any, convert: Callable[[Any, str], Any], builder: Builder) -> None:
+    def __init__(
+        self,
+        hint: Any,
+        convert: Callable[[Any, str], Any],
+        builder: Builder,
+        settle: Callable[[Any, str], Any] | None = None,
+    ) -> None:
         self.hint = hint | None
         self._convert = convert
+        self._settle = settle
         self.builder = builder
 
     def convert(self, value: Any, path: str) -> Any:
         """Plain JSON into what `hint` would have read, in a form that the builder never refuses."""
         return None if value is None else self._convert(value, path)
+
+    def settle(self, value: Any, path: str) -> Any:
+        """What `hint` has read into the form that the builder never refuses."""
+        return value if value is None or self._settle is None else self._settle(value, path)
 
 
 class JsonDecoder:
@@ -76,25 +92,26 @@ class JsonDecoder:
         try:
             rows = [None if text is None else decode(text) for text in texts]
         except _NOT_READ:
-            rows = [self._row(index, text, errors) for index, text in enumerate(texts)]
+            rows = [None if text is None else self._row(index, text, errors) for index, text in enumerate(texts)]
         try:
             return Decoded(self._root.builder.build(rows), errors)
         except BUILD_FAILURES:
-            errors = {}
-            rows = [self._patiently(index, text, errors) for index, text in enumerate(texts)]
+            settle = partial(self._root.settle, path="$")
+            rows = [self._judged(index, partial(settle, row), errors) for index, row in enumerate(rows)]
             return Decoded(self._root.builder.build(rows), errors)
 
-    def _row(self, index: int, text: bytes | None, errors: dict[int, str]) -> Any:
+    def _row(self, index: int, text: bytes, errors: dict[int, str]) -> Any:
         try:
-            return None if text is None else self._fast.decode(text)
+            return self._fast.decode(text)
         except _NOT_READ:
-            return self._patiently(index, text, errors)
+            if not text.strip():
+                return None
+        return self._judged(index, lambda: self._root.convert(self._plain.decode(text), "$"), errors)
 
-    def _patiently(self, index: int, text: bytes | None, errors: dict[int, str]) -> Any:
-        if text is None or not text.strip():
-            return None
+    @staticmethod
+    def _judged(index: int, work: Callable[[], Any], errors: dict[int, str]) -> Any:
         try:
-            return self._root.convert(self._plain.decode(text), "$")
+            return work()
         except Mismatch as mismatch:
             errors[index] = f"not JSON of the schema: {mismatch}"
         except _NOT_READ as failure:
@@ -138,8 +155,11 @@ def _struct(wanted: spark.StructType, kind: Any) -> Node:
             raise Mismatch(path, "an object", value)
         return made(**{at: node.convert(value.get(name), f"{path}.{name}") for at, name, node in parts})
 
+    def settle(value: Any, path: str) -> Any:
+        return made(**{at: node.settle(getattr(value, at), f"{path}.{name}") for at, name, node in parts})
+
     getters = [attrgetter(attribute) for attribute in attributes]
-    return Node(made, convert, StructBuilder(kind, getters, [node.builder for node in nodes]))
+    return Node(made, convert, StructBuilder(kind, getters, [node.builder for node in nodes]), settle)
 
 
 def _list(wanted: spark.ArrayType, kind: Any) -> Node:
@@ -150,7 +170,10 @@ def _list(wanted: spark.ArrayType, kind: Any) -> Node:
             raise Mismatch(path, "an array", value)
         return [element.convert(item, f"{path}[{index}]") for index, item in enumerate(value)]
 
-    return Node(list[element.hint], convert, ListBuilder(kind, element.builder))  # type: ignore[name-defined]
+    def settle(value: Any, path: str) -> Any:
+        return [element.settle(item, f"{path}[{index}]") for index, item in enumerate(value)]
+
+    return Node(list[element.hint], convert, ListBuilder(kind, element.builder), settle)  # type: ignore[name-defined]
 
 
 def _map(wanted: spark.MapType, kind: Any) -> Node:
@@ -161,7 +184,10 @@ def _map(wanted: spark.MapType, kind: Any) -> Node:
             raise Mismatch(path, "an object", value)
         return {name: item.convert(held, f"{path}.{name}") for name, held in value.items()}
 
-    return Node(dict[str, item.hint], convert, MapBuilder(kind, item.builder))  # type: ignore[name-defined]
+    def settle(value: Any, path: str) -> Any:
+        return {name: item.settle(held, f"{path}.{name}") for name, held in value.items()}
+
+    return Node(dict[str, item.hint], convert, MapBuilder(kind, item.builder), settle)  # type: ignore[name-defined]
 
 
 # --- numbers ------------------------------------------------------------------------------------------------------
@@ -209,7 +235,7 @@ def _decimal(wanted: spark.DecimalType, kind: Any) -> Node:
             raise Mismatch(path, words, value)
         return found
 
-    return Node(decimal.Decimal, convert, LeafBuilder(kind))
+    return Node(decimal.Decimal, convert, LeafBuilder(kind), settle=convert)
 
 
 # --- other leaves -------------------------------------------------------------------------------------------------
@@ -243,14 +269,15 @@ def _binary(kind: Any) -> Node:
     return Node(bytes, convert, LeafBuilder(kind))
 
 
-class _TextBuilder:
+class _DateBuilder:
     """ISO texts parsed by Arrow, which is an order of magnitude faster than parsing each of them here."""
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
+        self._first, self._last = pa.scalar(date.min, kind), pa.scalar(date.max, kind)
 
     def build(self, values: Sequence[Any]) -> Any:
-        return pa.array(values, pa.string()).cast(self.kind)
+        return _between(pa.array(values, pa.string()).cast(self.kind), self._first, self._last)
 
 
 class _TimestampBuilder:
@@ -258,8 +285,13 @@ class _TimestampBuilder:
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
+        zone = None if kind.tz is None else UTC
+        self._first, self._last = (pa.scalar(end.replace(tzinfo=zone), kind) for end in (datetime.min, datetime.max))
 
     def build(self, values: Sequence[Any]) -> Any:
+        return _between(self._parsed(values), self._first, self._last)
+
+    def _parsed(self, values: Sequence[Any]) -> Any:
         try:
             texts = pa.array(values, pa.string())
         except pa.ArrowException:
@@ -273,6 +305,16 @@ class _TimestampBuilder:
             return texts.cast(pa.timestamp("us")).cast(self.kind)
 
 
+def _between(column: Any, first: Any, last: Any) -> Any:
+    """The column, if all of it lies in the years 1 to 9999: no Python could take other times out of a row again."""
+    extremes = pc.min_max(column)
+    if column.null_count < len(column) and (
+        pc.less(extremes["min"], first).as_py() or pc.greater(extremes["max"], last).as_py()
+    ):
+        raise OverflowError("a time is outside of the years 1 to 9999")
+    return column
+
+
 def _date(kind: Any) -> Node:
     def convert(value: Any, path: str) -> Any:
         try:
@@ -280,7 +322,7 @@ def _date(kind: Any) -> Node:
         except (ValueError, TypeError):
             raise Mismatch(path, "a date", value) from None
 
-    return Node(str, convert, _TextBuilder(kind))
+    return Node(str, convert, _DateBuilder(kind), settle=convert)
 
 
 def _timestamp(kind: Any) -> Node:
@@ -292,7 +334,7 @@ def _timestamp(kind: Any) -> Node:
         except (ValueError, TypeError, OverflowError):
             raise Mismatch(path, "a timestamp", value) from None
 
-    return Node(str | int if zoned else str, convert, _TimestampBuilder(kind))
+    return Node(str | int if zoned else str, convert, _TimestampBuilder(kind), settle=convert)
 
 
 _LEAVES: Final[dict[type, Callable[[Any], Node]]] = {

@@ -1,7 +1,7 @@
 """Dates and times in the many spellings that Spark takes, into the one spelling that Arrow always takes. Pure.
 
-Spark's cast from string: `[+-]y{4,6}[-m[-d]]`, then optionally `T` or a space and `h:m[:s[.fraction]]` with one or two
-digits each, then a zone: `Z`, `UTC`, `GMT`, `+h[:mm]`, `-hh:mm`. Zones by name (`Europe/Prague`) are taken too.
+`y{4}[-m[-d]]`, then optionally `T` or a space and `h[:m[:s[.fraction]]]` with one or two digits each, then a zone: `Z`,
+`UTC`, `GMT`, `+h[:mm]`, `-hh:mm` or a name (`Europe/Prague`). Years are those that Python knows, 1 to 9999.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _MOMENT: Final = re.compile(
     r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
-    r"(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?\s*(Z|UTC|GMT|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?|"
+    r"(?:[T ](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?\s*(Z|UTC|GMT|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?|"
     r"[A-Za-z]+(?:/[A-Za-z_+\-0-9]+)+)?)?\s*"
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
