@@ -135,7 +135,7 @@ def test_timestamps_of_each_partition(reads: Reads, data: str) -> None:
 
 def test_no_record_is_as_new_as_the_start(reads: Reads, data: str) -> None:
     late = {"subscribe": data, "startingTimestamp": str(BASE_MS + 99_000)}
-    with pytest.raises(PySparkException, match="no record is that new in options-data-0"):
+    with pytest.raises(PySparkException, match="option startingTimestamp: no record is that new in options-data-0"):
         reads.values(**late)
     assert reads.values(**late, startingOffsetsByTimestampStrategy="latest") == []
 

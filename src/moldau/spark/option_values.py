@@ -8,6 +8,10 @@ from typing import Final
 from moldau.client.offsets import parse_duration_ms
 from moldau.config.mistakes import nearest
 
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+"""The largest numbers that Spark and Kafka's protocol can hold."""
+
 _SPARK_UNITS_MS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -18,15 +22,19 @@ def parse_boolean(text: str) -> bool:
     return word == "true"
 
 
-def parse_positive(text: str) -> int:
-    if not re.fullmatch(r"\d+", text.strip()) or int(text) == 0:
-        raise ValueError(f"'{text}' is not a whole number of at least 1")
-    return int(text)
+def parse_positive(text: str, most: int = LONG_MAX) -> int:
+    return _whole_number(text, 1, most, "a whole number of at least 1")
 
 
 def parse_count(text: str) -> int:
-    if not re.fullmatch(r"\d+", text.strip()):
-        raise ValueError(f"'{text}' is not a whole number")
+    return _whole_number(text, 0, LONG_MAX, "a whole number")
+
+
+def _whole_number(text: str, least: int, most: int, what: str) -> int:
+    if not re.fullmatch(r"\d+", text.strip()) or int(text) < least:
+        raise ValueError(f"'{text}' is not {what}")
+    if int(text) > most:
+        raise ValueError(f"'{text}' is too large: the largest is {most}")
     return int(text)
 
 

@@ -137,6 +137,7 @@ def test_a_client_setting_without_its_prefix() -> None:
 
 def test_a_path_is_not_a_topic() -> None:
     assert "subscribe" in mistakes(path="/data")
+    assert "subscribe" in mistakes(topic="orders")
 
 
 def test_unknown_client_settings_and_those_of_sparks_consumer_are_accepted() -> None:
@@ -214,6 +215,30 @@ def test_delays(text: str, expected_ms: int) -> None:
     assert parse_delay_ms(text) == expected_ms
 
 
+def test_no_delay_at_all() -> None:
+    assert options(True, maxTriggerDelay="0").max_trigger_delay_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("maxOffsetsPerTrigger", str(2**63)),
+        ("startingOffsets", str(2**63)),
+        ("startingOffsets", f'{{"orders":{{"0":{2**63}}}}}'),
+        ("startingTimestamp", str(2**63)),
+        ("startingOffsetsByTimestamp", f'{{"orders":{{"0":{2**63}}}}}'),
+        ("kafka.fetch.max.bytes", str(2**31)),
+    ],
+)
+def test_numbers_that_nobody_could_send(name: str, text: str) -> None:
+    assert f"option {name}: " in mistakes(**{name: text})
+    assert options(**{name: text.replace(str(2**63), str(2**63 - 1)).replace(str(2**31), str(2**31 - 1))})
+
+
+def test_checksums_are_left_out_only_on_request() -> None:
+    assert "option kafka.check.crcs: 'yes' is neither true nor false" in mistakes(**{"kafka.check.crcs": "yes"})
+
+
 def test_a_delay_must_be_one() -> None:
     assert "option maxTriggerDelay" in mistakes(maxTriggerDelay="soon")
     assert "option maxTriggerDelay" in mistakes(maxTriggerDelay="3 weeks")
@@ -277,7 +302,8 @@ def test_what_happens_when_no_record_is_that_new() -> None:
     assert options(startingOffsetsByTimestamp='{"orders":{"0":5}}', **latest).starting.latest_if_none
     assert options(False, endingTimestamp="7").ending.latest_if_none
     assert options(startingOffsets="-10m").starting.latest_if_none
-    assert "not one of error, latest" in mistakes(startingOffsetsByTimestampStrategy="skip")
+    said = mistakes(startingOffsetsByTimestampStrategy="skip")
+    assert said == "option startingOffsetsByTimestampStrategy: 'skip' is not one of error, latest"
 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
@@ -306,6 +332,10 @@ def test_a_stream_has_no_end(name: str) -> None:
             {"startingOffsetsByTimestamp": '{"orders":{"0":9}}', "endingOffsetsByTimestamp": '{"orders":{"0":8}}'},
             "timestamp of orders-0 (9) is after",
         ),
+        ({"startingTimestamp": "9", "endingTimestamp": "8"}, "startingTimestamp is after endingTimestamp"),
+        ({"startingOffsets": "-1h", "endingOffsets": "-2h"}, "startingOffsets is after endingOffsets"),
+        ({"startingOffsets": "-5", "endingOffsets": "-10"}, "startingOffsets is after endingOffsets"),
+        ({"startingOffsets": "9", "endingOffsets": "8"}, "startingOffsets is after endingOffsets"),
     ],
 )
 def test_batches_that_could_give_nothing(given: dict[str, str], said: str) -> None:
@@ -314,6 +344,9 @@ def test_batches_that_could_give_nothing(given: dict[str, str], said: str) -> No
 
 def test_the_last_records_of_a_batch_are_fine() -> None:
     assert options(False, startingOffsets="-5").starting.shift == -5
+    assert options(False, startingOffsets="-2h", endingOffsets="-1h")
+    assert options(False, startingOffsets="-10", endingOffsets="-5")
+    assert options(False, startingTimestamp="8", endingTimestamp="8")
 
 
 def test_stream_options_in_a_batch_are_only_worth_a_warning() -> None:

@@ -20,6 +20,7 @@ from moldau.spark.source.loss import Loss, SourceDataLost
 from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.positions import Anchor
 from moldau.spark.types import OffsetRange, ReadSettings
+from moldau.spark.worker_process import keep_collections_short
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +41,7 @@ def read_partition(settings: ReadSettings, partition: InputPartition) -> Iterato
         from moldau.spark.fetch.read import read_ranges
 
         yield from read_ranges(settings, partition.ranges)
+        keep_collections_short()
 
 
 def parallelism() -> int:
@@ -94,10 +96,8 @@ class MoldauBatchReader(DataSourceReader):
         now = await log_ends.take(cluster, options, strict=True)
         now_ms = int(time.time() * 1000)
         starts, ends = [
-            await log_ends.resolve(
-                cluster, limit, now, now_ms=now_ms, read_committed=options.read_committed, option=f"{end}Offsets"
-            )
-            for end, limit in (("starting", options.starting), ("ending", options.ending))
+            await log_ends.resolve(cluster, limit, now, now_ms=now_ms, read_committed=options.read_committed)
+            for limit in (options.starting, options.ending)
         ]
         self._check_order(starts, ends)
         starts, ends = await self._narrowed(cluster, starts, ends)

@@ -163,9 +163,9 @@ def _contradicts(found: Snapshot, expected: Offsets) -> bool:
 
 
 async def resolve(
-    cluster: Cluster, limit: Limit, now: Snapshot, *, now_ms: int, read_committed: bool, option: str
+    cluster: Cluster, limit: Limit, now: Snapshot, *, now_ms: int, read_committed: bool
 ) -> dict[TopicPartition, int]:
-    """One offset for each partition of the snapshot. `option` names the limit in errors."""
+    """One offset for each partition of the snapshot."""
     partitions = now.earliest
     if limit.anchor is Anchor.EARLIEST:
         return {p: min(first + limit.shift, max(first, now.latest[p])) for p, first in partitions.items()}
@@ -174,16 +174,16 @@ async def resolve(
     if limit.anchor is Anchor.EXACT:
         return dict.fromkeys(partitions, limit.shift)
     if limit.anchor is Anchor.OFFSETS:
-        _check_names_all(limit, partitions, option)
+        _check_names_all(limit, partitions)
         ends = {EARLIEST: now.earliest, LATEST: now.latest}
         return {p: ends[offset][p] if offset in ends else offset for p, offset in limit.partitions.items()}
     if limit.anchor is Anchor.TIMES:
-        _check_names_all(limit, partitions, option)
+        _check_names_all(limit, partitions)
         wanted = dict(limit.partitions)
     else:
         moment = now_ms - limit.timestamp_ms if limit.anchor is Anchor.AGO else limit.timestamp_ms
         wanted = dict.fromkeys(partitions, max(0, moment))
-    return await _at_times(cluster, wanted, now, limit, read_committed, option)
+    return await _at_times(cluster, wanted, now, limit, read_committed)
 
 
 async def _at_times(
@@ -192,7 +192,6 @@ async def _at_times(
     now: Snapshot,
     limit: Limit,
     read_committed: bool,
-    option: str,
 ) -> dict[TopicPartition, int]:
     if not wanted:
         return {}
@@ -201,7 +200,7 @@ async def _at_times(
     if none and not limit.latest_if_none:
         told = ", ".join(f"{partition} (timestamp {wanted[partition]})" for partition in none[:10])
         raise NoRecordAtTime(
-            f"option {option}: no record is that new in {told}. "
+            f"option {limit.option}: no record is that new in {told}. "
             "Set startingOffsetsByTimestampStrategy=latest to start at the end there"
         )
     return {p: now.latest[p] if rows[p][0] < 0 else rows[p][0] for p in wanted}
@@ -216,16 +215,16 @@ async def first_at(
     return {partition: row[0] if row[0] >= 0 else None for partition, row in rows.items()}
 
 
-def _check_names_all(limit: Limit, partitions: Mapping[TopicPartition, int], option: str) -> None:
+def _check_names_all(limit: Limit, partitions: Mapping[TopicPartition, int]) -> None:
     forgotten = sorted(set(partitions) - set(limit.partitions))
     unknown = sorted(set(limit.partitions) - set(partitions))
     if forgotten:
         raise OptionsWrong([
-            f"option {option} must name every partition that is read; it lacks {', '.join(map(str, forgotten[:10]))}. "
-            "In offsets use -2 for earliest and -1 for latest"
+            f"option {limit.option} must name every partition that is read; it lacks "
+            f"{', '.join(map(str, forgotten[:10]))}. In offsets use -2 for earliest and -1 for latest"
         ])  # fmt: skip
     if unknown:
-        raise OptionsWrong([f"option {option} names {', '.join(map(str, unknown[:10]))}, which is not read here"])
+        raise OptionsWrong([f"option {limit.option} names {', '.join(map(str, unknown[:10]))}, which is not read here"])
 
 
 # -- the group ---------------------------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ CREATED_AGAIN: Final = "the topic was deleted and created again; what was not re
 TOPIC_GONE: Final = "the topic does not exist any more"
 PARTITION_GONE: Final = "the partition does not exist any more"
 TRUNCATED: Final = (
-    "the log ends before them (it was cut by an unclean leader change, the topic was created again, or the starting "
-    "offset was never written)"
+    "the log ends before them (it was cut by an unclean leader change, the topic was created again, or they were "
+    "never written)"
 )
 
 

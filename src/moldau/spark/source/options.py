@@ -7,12 +7,14 @@ told with what to do about it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from moldau.config.mistakes import nearest
 from moldau.spark.option_reader import OptionReader, OptionsWrong
 from moldau.spark.option_values import (
+    INT_MAX,
+    parse_boolean,
     parse_count,
     parse_delay_ms,
     parse_names,
@@ -33,6 +35,7 @@ from moldau.spark.types import BINARY, FAILFAST, FORMATS, MODES, Format, ReadSet
 
 T = TypeVar("T")
 
+STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 OWN: Final = (
     *SUBSCRIPTIONS,
     "bootstrap",
@@ -42,7 +45,7 @@ OWN: Final = (
     "endingTimestamp",
     "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
+    STRATEGY,
     "failOnDataLoss",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
@@ -153,17 +156,19 @@ class _Parser(OptionReader):
         client = self._client()
         subscription = self._subscription()
         include_headers = self.boolean("includeHeaders", False)
+        first = Anchor.LATEST if self.streaming else Anchor.EARLIEST
+        strategy = self.take(STRATEGY, lambda text: parse_word(text, ("error", "latest")))
         found = SourceOptions(
             bootstrap=self.bootstrap(client),
             subscription=subscription,
-            starting=self._limit("starting", Anchor.LATEST if self.streaming else Anchor.EARLIEST),
-            ending=self._limit("ending", Anchor.LATEST),
+            starting=self._limit("starting", first, latest_if_none=strategy == "latest"),
+            ending=self._limit("ending", Anchor.LATEST, latest_if_none=True),
             client=client,
             read_committed=self._read_committed(client),
             fail_on_data_loss=self.boolean("failOnDataLoss", True),
             max_offsets_per_trigger=self._positive("maxOffsetsPerTrigger"),
             min_offsets_per_trigger=self._positive("minOffsetsPerTrigger"),
-            max_trigger_delay_ms=self.take("maxTriggerDelay", parse_delay_ms) or MAX_TRIGGER_DELAY_MS,
+            max_trigger_delay_ms=self._delay_ms("maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
             min_partitions=self._positive("minPartitions"),
             max_records_per_partition=self._positive("maxRecordsPerPartition"),
             near_records_max=self._count("nearRecordsMax", NEAR_RECORDS_MAX),
@@ -188,6 +193,10 @@ class _Parser(OptionReader):
         value = self.take(name, parse_count)
         return default if value is None else value
 
+    def _delay_ms(self, name: str, default: int) -> int:
+        value = self.take(name, parse_delay_ms)
+        return default if value is None else value
+
     def _columns(self) -> tuple[str, ...]:
         return self.take("columns", parse_names) or ()
 
@@ -196,18 +205,15 @@ class _Parser(OptionReader):
         mode = self.take(f"{name}.mode", lambda text: parse_word(text, MODES)) or FAILFAST
         return Format(chosen, self.options.get(f"{name}.schema"), mode, self.options.get(f"{name}.registry"))
 
-    def _limit(self, end: str, default: Anchor) -> Limit:
+    def _limit(self, end: str, default: Anchor, *, latest_if_none: bool) -> Limit:
         """Spark's precedence: a timestamp for all, then timestamps by partition, then offsets."""
-        strategy_option = "startingOffsetsByTimestampStrategy"
-        strategy = self.take(strategy_option, lambda text: parse_word(text, ("error", "latest"))) or "error"
-        latest_if_none = end == "ending" or strategy == "latest"
         for name, read in (
             (f"{end}Timestamp", lambda text: parse_time_option(text, latest_if_none=latest_if_none)),
             (f"{end}OffsetsByTimestamp", lambda text: parse_times_option(text, latest_if_none=latest_if_none)),
             (f"{end}Offsets", parse_offsets_option),
         ):
             if name.lower() in self.options:
-                return self.take(name, read) or Limit(default)
+                return replace(self.take(name, read) or Limit(default), option=name)
         return Limit(default)
 
     # -- where and what ----------------------------------------------------------------------------------------------
@@ -215,7 +221,8 @@ class _Parser(OptionReader):
     def _client(self) -> dict[str, str]:
         client = self.client(_REFUSED_CLIENT)
         for name in _CLIENT_NUMBERS:
-            self.take(f"kafka.{name}", parse_positive)
+            self.take(f"kafka.{name}", lambda text: parse_positive(text, INT_MAX))
+        self.take("kafka.check.crcs", parse_boolean)
         return client
 
     def _subscription(self) -> Subscription:
@@ -251,6 +258,8 @@ class _Parser(OptionReader):
                 hint = f"client settings carry a prefix: kafka.{name}"
             elif near is not None:
                 hint = f"did you mean {known[near]}?"
+            elif name in ("topic", "topics"):
+                hint = "name the topics to read with the option subscribe"
             elif name == "path":
                 hint = "load() takes no path; name the topic with the option subscribe"
             else:
@@ -324,8 +333,14 @@ def batch_mistakes(starting: Limit, ending: Limit) -> list[str]:
 
 
 def _crossed(starting: Limit, ending: Limit) -> list[str]:
-    if starting.anchor is not ending.anchor or starting.anchor not in (Anchor.OFFSETS, Anchor.TIMES):
+    """Where it is plain before anybody asks the cluster that the end comes before the start."""
+    if starting.anchor is not ending.anchor:
         return []
+    if starting.anchor not in (Anchor.OFFSETS, Anchor.TIMES):
+        # Of times back from now the larger is the earlier one.
+        sign = -1 if starting.anchor is Anchor.AGO else 1
+        first, last = ((limit.shift, limit.timestamp_ms * sign) for limit in (starting, ending))
+        return [f"{starting.option} is after {ending.option}: there would be nothing to read"] if first > last else []
     what = "offset" if starting.anchor is Anchor.OFFSETS else "timestamp"
     if set(starting.partitions) != set(ending.partitions):
         odd = sorted(set(starting.partitions) ^ set(ending.partitions))

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from moldau.client.offsets import parse_duration_ms
 from moldau.model.ids import TopicPartition, topic_name_problem
+from moldau.spark.option_values import LONG_MAX
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -57,6 +58,8 @@ class Limit:
     """Offsets or timestamps, by partition."""
     latest_if_none: bool = True
     """Of times: no record is that new. True means the end of the log, False means that it is an error."""
+    option: str = field(default="", compare=False)
+    """Where it comes from, for errors."""
 
     @property
     def depends_on_now(self) -> bool:
@@ -82,7 +85,7 @@ def parse_offsets_option(text: str) -> Limit:
     if re.fullmatch(r"-\d+", word):
         return Limit(Anchor.LATEST, shift=int(word))
     if word.isdigit():
-        return Limit(Anchor.EXACT, shift=int(word))
+        return Limit(Anchor.EXACT, shift=_within_long(int(word)))
     try:
         return parse_time_option(text.strip().removeprefix("@"))
     except ValueError:
@@ -106,7 +109,7 @@ def parse_times_option(text: str, *, latest_if_none: bool) -> Limit:
 def _parse_time_ms(word: str) -> int:
     # As in Spark, every bare number is milliseconds; elsewhere in moldau a short one would be seconds.
     if re.fullmatch(r"\d+", word):
-        return int(word)
+        return _within_long(int(word))
     try:
         moment = datetime.fromisoformat(word)
     except ValueError:
@@ -131,7 +134,7 @@ def parse_partition_numbers(text: str, what: str, *, least: int) -> dict[TopicPa
             number = _number(value, f"{what} (topic '{topic}', partition {key})")
             if number < least:
                 raise ValueError(f"{number} is not {what} (topic '{topic}', partition {key})")
-            found[TopicPartition(topic, int(key))] = number
+            found[TopicPartition(topic, int(key))] = _within_long(number)
     return found
 
 
@@ -159,6 +162,12 @@ def _topics_of(text: str, example: str) -> dict[str, Any]:
         if problem is not None:
             raise ValueError(f"'{topic}' is not a topic name: {problem}")
     return document
+
+
+def _within_long(number: int) -> int:
+    if number > LONG_MAX:
+        raise ValueError(f"{number} is too large: the largest is {LONG_MAX}")
+    return number
 
 
 def _number(value: Any, what: str) -> int:

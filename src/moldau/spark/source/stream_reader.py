@@ -64,7 +64,6 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             now,
             now_ms=int(time.time() * 1000),
             read_committed=options.read_committed,
-            option="startingOffsets",
         )
         # Only the ends of batches go into the checkpoint. A beginning that depends on the time must be in it before
         # anything is read from there, so it becomes the end of an empty first batch.
