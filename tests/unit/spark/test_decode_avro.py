@@ -101,6 +101,28 @@ def test_schemas_that_spark_has_no_type_for(schema: str, complaint: str) -> None
         spark_type_of(schema)
 
 
+def test_names_mean_what_their_namespace_says() -> None:
+    """Two types share their short name, one of them with the record around them."""
+
+    def field(name: str, kind: Any) -> dict[str, Any]:
+        return {"name": name, "type": kind}
+
+    number = {"type": "record", "name": "Item", "namespace": "a", "fields": [field("n", "int")]}
+    text = {"type": "record", "name": "Item", "namespace": "b", "fields": [field("s", "string")]}
+    holder = {
+        "type": "record",
+        "name": "Holder",
+        "namespace": "a",
+        "fields": [field("text", text), field("own", "Item")],
+    }
+    schema = {
+        "type": "record", "name": "Item", "namespace": "c", "fields": [field("first", number), field("holder", holder)],
+    }  # fmt: skip
+    row = {"first": {"n": 1}, "holder": {"text": {"s": "x"}, "own": {"n": 2}}}
+    decoded = decode(Format("avro", json.dumps(schema)), encode(schema, row))
+    assert decoded.column.to_pylist() == [row]
+
+
 def test_bytes_that_are_something_else() -> None:
     good = encode(ORDER, ROW)
     decoded = decode(Format("avro", json.dumps(ORDER)), good, good[:-3], good + b"xy", b"\xff" * 12)

@@ -124,12 +124,11 @@ class AvroDecoder:
 
 
 def _parsed(schema: str) -> Any:
+    """The schema with the names of its types in full, wherever they stand."""
     try:
-        found = json.loads(schema)
-        fastavro.parse_schema(found)
+        return fastavro.parse_schema(json.loads(schema))
     except Exception as failure:  # as above
         raise ValueError(f"not an Avro schema: {failure}") from None
-    return found
 
 
 def _without_logical(schema: Any) -> Any:
@@ -138,7 +137,8 @@ def _without_logical(schema: Any) -> Any:
         return [_without_logical(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: value for name, value in schema.items() if name != "logicalType"}
+    # Without fastavro's notes (__fastavro_parsed__, __named_schemas) too: they remember the logical types.
+    kept = {name: value for name, value in schema.items() if name != "logicalType" and not name.startswith("__")}
     for name in ("type", "items", "values"):
         if isinstance(kept.get(name), (dict, list)):
             kept[name] = _without_logical(kept[name])
@@ -153,7 +153,7 @@ class _Shape:
     def __init__(self, schema: Any) -> None:
         self._schema = schema
         self._named: dict[str, Any] = {}
-        self._collect(schema, "")
+        self._collect(schema)
 
     def spark_type(self) -> DataType:
         return self._spark(self._schema, ())
@@ -161,21 +161,18 @@ class _Shape:
     def builder(self, kind: Any) -> Builder:
         return self._build(self._schema, kind)
 
-    def _collect(self, schema: Any, space: str) -> None:
+    def _collect(self, schema: Any) -> None:
         if isinstance(schema, list):
             for branch in schema:
-                self._collect(branch, space)
+                self._collect(branch)
         if not isinstance(schema, dict):
             return
         if schema.get("type") in ("record", "enum", "fixed", "error"):
-            name = schema["name"]
-            space = schema.get("namespace", name.rpartition(".")[0] or space)
-            short = name.rpartition(".")[2]
-            self._named[short] = self._named[f"{space}.{short}"] = schema
+            self._named[schema["name"]] = schema
         for field in schema.get("fields", ()):
-            self._collect(field["type"], space)
+            self._collect(field["type"])
         for name in ("type", "items", "values"):
-            self._collect(schema.get(name), space)
+            self._collect(schema.get(name))
 
     def _resolved(self, schema: Any) -> Any:
         """Without unions and names: a dict with a type that is a word."""
