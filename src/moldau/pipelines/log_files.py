@@ -13,7 +13,7 @@ FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 def new_log(pipeline: str, run_id: str, file: Path, folder: Path | None) -> Path:
     """An empty log file of its own for this run."""
-    chosen = folder if folder is not None else file.absolute().parent / ".moldau" / "logs"
+    chosen = folder.absolute() if folder is not None else file.absolute().parent / ".moldau" / "logs"
     try:
         chosen.mkdir(parents=True, exist_ok=True)
         log = chosen / f"{pipeline}-{run_id}.log"

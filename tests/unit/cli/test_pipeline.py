@@ -142,6 +142,12 @@ def test_old_logs_go(tmp_path: Path) -> None:
     assert len(list(folder.glob("p-other-*.log"))) == 1
 
 
+def test_a_log_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = new_log("p", "20260101000000-abcd", tmp_path / "p.yaml", Path("logs"))
+    assert log.parent == tmp_path / "logs"  # Spark is told of it as a URI, which a relative path cannot be
+
+
 def test_the_first_error_of_the_declarative_engine() -> None:
     said = [
         "2026-11-15 10:00:00.000: Loading pipeline spec",
