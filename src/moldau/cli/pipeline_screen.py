@@ -22,7 +22,7 @@ def cells(facts: QueryFacts) -> list[str]:
     return [
         facts.name,
         facts.state,
-        "-" if facts.batch_id < 0 else str(facts.batch_id),
+        "-" if facts.batch_id is None else str(facts.batch_id),
         f"{facts.input_rows:,}",
         f"{facts.input_rows_per_second:,.0f}",
         _number(facts.output_rows_per_second),
@@ -35,6 +35,8 @@ def cells(facts: QueryFacts) -> list[str]:
 
 def line(facts: QueryFacts) -> str:
     """One query as a line for logs."""
+    if facts.batch_id is None:
+        return f"{facts.name}  {facts.state}  no batch done yet  lag {_number(facts.lag_records)} records"
     text = (
         f"{facts.name}  {facts.state}  batch {facts.batch_id}  in {facts.input_rows:,} rows,"
         f" {facts.input_rows_per_second:,.0f}/s  out {_number(facts.output_rows_per_second)}/s"

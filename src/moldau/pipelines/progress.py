@@ -22,7 +22,7 @@ class QueryFacts:
 
     name: str
     state: str = "starting"
-    batch_id: int = -1
+    batch_id: int | None = None
     input_rows: int = 0
     output_rows: int | None = None
     input_rows_per_second: float = 0.0
@@ -77,7 +77,8 @@ class Follower:
 
     def missed(self, report: Mapping[str, Any]) -> bool:
         """True when batches lie between this report and the last one seen."""
-        return int(report.get("batchId", -1)) > self.facts.batch_id + 1
+        known = -1 if self.facts.batch_id is None else self.facts.batch_id
+        return int(report.get("batchId", -1)) > known + 1
 
     def take(self, reports: Iterable[Mapping[str, Any]], now_ms: int) -> None:
         """Add reports, oldest first; those seen before are left out."""
@@ -103,6 +104,7 @@ class Follower:
         if _ran_a_batch(report):
             facts.batch_id = int(report["batchId"])
             facts.batch_ms = int((report.get("durationMs") or {}).get("triggerExecution", 0))
+            facts.error = None  # whatever it was, the query got over it; the events still tell it
         operators = report.get("stateOperators") or []
         if operators:
             facts.state_rows = sum(int(each.get("numRowsTotal") or 0) for each in operators)

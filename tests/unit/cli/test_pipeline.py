@@ -98,7 +98,8 @@ def test_facts_are_shown_with_their_units() -> None:
         "p.s  running  batch 7  in 12,345 rows, 100/s  out 50/s  lag 17 records, 2.2 s  batch took 140 ms"
         "  state 1,000 rows, 2.0 KiB"
     )
-    assert "lag - records" in line(QueryFacts("x"))
+    assert line(QueryFacts("x")) == "x  starting  no batch done yet  lag - records"
+    assert cells(QueryFacts("x"))[2] == "-"
 
 
 def test_plain_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:

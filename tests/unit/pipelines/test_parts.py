@@ -155,6 +155,14 @@ def test_progress_adds_up_each_report_once() -> None:
     assert follower.positions == {TopicPartition("x", 0): 5, TopicPartition("x", 1): 7}
 
 
+def test_an_error_is_over_when_a_batch_has_passed() -> None:
+    follower = Follower(QueryFacts("q", error="the bomb went off"))
+    follower.take([{"batchId": 3, "timestamp": "t0", "numInputRows": 0, "durationMs": {"triggerExecution": 1}}], 0)
+    assert follower.facts.error == "the bomb went off"  # an idle report proves nothing
+    follower.take([report(3, 1, "t1")], 0)
+    assert follower.facts.error is None
+
+
 def test_rates_fall_to_zero() -> None:
     meter = Meter()
     meter.add(0, 100)
@@ -185,6 +193,7 @@ def test_metrics_as_prometheus_reads_them() -> None:
     assert 'moldau_pipeline_input_rows_total{pipeline="shop",query="a\\"b"} 12345678' in text
     assert 'moldau_pipeline_batch_duration_seconds{pipeline="shop",query="a\\"b"} 0.25' in text
     assert "moldau_pipeline_lag_records{" not in text  # not known is not zero
+    assert "moldau_pipeline_batch_id{" not in text
     for line in text.splitlines():
         assert line.startswith(("# HELP ", "# TYPE ", "moldau_pipeline_"))
 

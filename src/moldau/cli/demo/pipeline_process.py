@@ -99,6 +99,6 @@ class PipelineProcess:
             self._last_words.append(json.dumps(said))
             return
         for query in said["queries"]:  # this pipeline has one
-            self.batches = query["batch_id"] + 1
+            self.batches = 0 if query["batch_id"] is None else query["batch_id"] + 1
             self.restarts = query["restarts"]
             self.rows_per_second = query["input_rows_per_second"]
