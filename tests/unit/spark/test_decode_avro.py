@@ -189,8 +189,17 @@ def test_writers_schemas_come_from_the_registry_once(served: str) -> None:
     assert "no schema 9" in decoded.errors[3]
     assert "zero byte" in decoded.errors[4]
     assert "zero byte" in decoded.errors[5]
-    decode(how, *rows[:3])
+    decode(how, *rows[:4])
     assert sorted(_Registry.asked) == ["/schemas/ids/1", "/schemas/ids/258", "/schemas/ids/9"]
+
+
+def test_a_schema_that_comes_later_is_found(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ABSENT_FOR_S", 0.0)
+    _Registry.schemas = {}
+    how = Format("avro", '"int"', registry=served)
+    assert list(decode(how, b"\x00\x00\x00\x00\x07\x02").errors) == [0]
+    _Registry.schemas = {"/schemas/ids/7": "int"}
+    assert decode(how, b"\x00\x00\x00\x00\x07\x02").column.to_pylist() == [1]
 
 
 def test_a_registry_that_does_not_answer_is_no_bad_record(served: str, monkeypatch: pytest.MonkeyPatch) -> None:

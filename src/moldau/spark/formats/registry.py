@@ -17,15 +17,24 @@ _PAUSES_S: Final = (0.0, 0.2, 1.0)
 _NOT_FOUND: Final = 404
 _SERVER_ERROR: Final = 500
 
-_schemas: dict[tuple[str, str], str | None] = {}
+_ABSENT_FOR_S: Final = 10.0
+"""How long a missing schema is believed to be missing: replicas of a registry lag behind, but a topic of bytes that are
+no Avro at all must not become a request for each record."""
+
+_schemas: dict[tuple[str, str], str] = {}
+_absent_until_s: dict[tuple[str, str], float] = {}
 
 
 def schema_by_id(registry: str, schema_id: int) -> str | None:
     """The schema with this id, or None when the registry has none. `ReadFailed` when the registry does not answer."""
-    path = f"/schemas/ids/{schema_id}"
-    if (registry, path) not in _schemas:
-        _schemas[registry, path] = _schema_at(registry, path)
-    return _schemas[registry, path]
+    key = (registry, f"/schemas/ids/{schema_id}")
+    if key not in _schemas and time.monotonic() >= _absent_until_s.get(key, 0.0):
+        found = _schema_at(*key)
+        if found is None:
+            _absent_until_s[key] = time.monotonic() + _ABSENT_FOR_S
+        else:
+            _schemas[key] = found
+    return _schemas.get(key)
 
 
 def latest_schema(registry: str, subject: str) -> str | None:
