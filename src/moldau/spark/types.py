@@ -30,6 +30,7 @@ KAFKA_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timesta
 """The columns of Spark's own Kafka source, in its order."""
 
 HEADERS: Final = "headers"
+DECIMAL_DIGITS_MAX: Final = 38
 
 
 class ReadFailed(WorldError):
@@ -162,8 +163,17 @@ def spark_schema(settings: ReadSettings) -> StructType:
     kinds = _column_types(settings)
     unknown = [name for name in settings.columns if name not in kinds]
     if unknown:
-        raise ValueError(f"no column '{unknown[0]}'; there are {', '.join(kinds)}")
+        raise ValueError(f"no column '{unknown[0]}'{_missing_column_hint(unknown[0])}; there are {', '.join(kinds)}")
     return StructType([StructField(name, kinds[name]) for name in settings.output_columns])
+
+
+def _missing_column_hint(name: str) -> str:
+    if name == HEADERS:
+        return " without includeHeaders=true"
+    for side in ("key", "value"):
+        if name in (f"{side}Error", f"{side}Raw"):
+            return f" without a {side}.format and {side}.mode=PERMISSIVE"
+    return ""
 
 
 def arrow_schema(settings: ReadSettings) -> Any:
@@ -181,19 +191,52 @@ def format_type(how: Format) -> DataType:
         return BinaryType()
     if how.name == STRING:
         return StringType()
+    if how.name not in FORMATS:
+        raise ValueError(f"'{how.name}' is not a format; there are {', '.join(FORMATS)}")
     if not how.schema:
-        raise ValueError(f"the format {how.name} needs a schema")
-    if how.name == JSON:
-        from moldau.spark.formats.ddl import check_decodable, parse_ddl
+        kind_of_schema = "Spark DDL such as id STRING, total DOUBLE" if how.name == JSON else "an Avro schema in JSON"
+        raise ValueError(f"the format {how.name} needs a schema: {kind_of_schema}")
+    kind = _json_type(how.schema) if how.name == JSON else _avro_type(how.schema)
+    _check_holdable(kind)
+    return kind
 
-        kind = parse_ddl(how.schema)._as_nullable()  # as from_json: what JSON lacks is null, whatever the schema says
-        check_decodable(kind)
-        return kind
-    if how.name == AVRO:
-        from moldau.spark.formats.avro import spark_type_of
 
-        return spark_type_of(how.schema)
-    raise ValueError(f"'{how.name}' is not a format; there are {', '.join(FORMATS)}")
+def _json_type(schema: str) -> DataType:
+    from moldau.spark.formats.ddl import check_decodable, parse_ddl
+
+    kind = parse_ddl(schema)._as_nullable()  # as from_json: what JSON lacks is null, whatever the schema says
+    check_decodable(kind)
+    return kind
+
+
+def _avro_type(schema: str) -> DataType:
+    from moldau.spark.formats.avro import spark_type_of
+
+    return spark_type_of(schema)
+
+
+def _check_holdable(kind: DataType) -> None:
+    """ValueError for types that can be written down but that neither Spark nor Arrow has."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.StructType):
+        names = kind.fieldNames()
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"the field '{twice[0]}' is there twice")
+        for field_ in kind.fields:
+            _check_holdable(field_.dataType)
+    elif isinstance(kind, types.ArrayType):
+        _check_holdable(kind.elementType)
+    elif isinstance(kind, types.MapType):
+        _check_holdable(kind.valueType)
+    elif isinstance(kind, types.DecimalType) and not (
+        1 <= kind.precision <= DECIMAL_DIGITS_MAX and 0 <= kind.scale <= kind.precision
+    ):
+        raise ValueError(
+            f"there is no {kind.simpleString()}: decimals have 1 to {DECIMAL_DIGITS_MAX} digits, and no more than that "
+            "after the point"
+        )
 
 
 def _column_types(settings: ReadSettings) -> dict[str, DataType]:

@@ -252,13 +252,40 @@ def test_formats() -> None:
     assert found.key == Format("string")
     assert "'xml' is not one of binary, string, json, avro" in mistakes(**{"value.format": "xml"})
     assert "did you mean DROPMALFORMED?" in mistakes(**{"value.mode": "DROPMALFORM"})
-    assert "needs a schema" in mistakes(**{"value.format": "json"})
+    assert "option value.schema: the format json needs a schema" in mistakes(**{"value.format": "json"})
+    assert "option key.schema: cannot read" in mistakes(**{"key.format": "json", "key.schema": "a INTT"})
+
+
+@pytest.mark.parametrize("ddl", ["a DECIMAL(39,2)", "a ARRAY<DECIMAL(5,6)>", "a DECIMAL(0,0)", "a INT, b INT, a INT"])
+def test_schemas_that_nobody_can_hold_are_told_at_once(ddl: str) -> None:
+    assert "option value.schema: the" in mistakes(**{"value.format": "json", "value.schema": ddl})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"value.schema": "a INT"}, "value.schema has no meaning with value.format=binary: set value.format to json"),
+        ({"key.schema": "a INT", "key.format": "string"}, "key.schema has no meaning with key.format=string"),
+        ({"value.mode": "PERMISSIVE"}, "value.mode has no meaning with value.format=binary"),
+        (
+            {"value.format": "json", "value.schema": "a INT", "value.registry": "http://r"},
+            "value.registry has no meaning with value.format=json: set value.format to avro",
+        ),
+        (
+            {"value.format": "avro", "value.schema": '"int"', "value.registry": "r:8081"},
+            "option value.registry: 'r:8081' is not a URL",
+        ),
+    ],
+)
+def test_a_forgotten_format_is_told(given: dict[str, str], said: str) -> None:
+    assert said in mistakes(**given)
 
 
 def test_columns() -> None:
     assert options(columns="offset, key").columns == ("offset", "key")
     assert "no column 'valu'" in mistakes(columns="valu")
-    assert "no column 'headers'" in mistakes(columns="headers")
+    assert "no column 'headers' without includeHeaders=true" in mistakes(columns="headers")
+    assert "no column 'valueRaw' without a value.format and value.mode=PERM" in mistakes(columns="valueRaw")
     assert options(columns="headers", includeHeaders="true").columns == ("headers",)
     assert "twice" in mistakes(columns="key,key")
     assert "names nothing" in mistakes(columns=",")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 from moldau.config.mistakes import nearest
 from moldau.spark.option_reader import OptionReader, OptionsWrong
@@ -31,7 +32,7 @@ from moldau.spark.source.positions import (
     parse_times_option,
 )
 from moldau.spark.source.subscription import SUBSCRIPTIONS, Subscription, group_name
-from moldau.spark.types import BINARY, FAILFAST, FORMATS, MODES, Format, ReadSettings
+from moldau.spark.types import AVRO, BINARY, FAILFAST, FORMATS, JSON, MODES, STRING, Format, ReadSettings
 
 T = TypeVar("T")
 
@@ -179,7 +180,7 @@ class _Parser(OptionReader):
             value=self._format("value"),
         )
         self._check_together(found)
-        self._check_schema(found)
+        self._check_formats(found)
         if self.mistakes:
             raise OptionsWrong(self.mistakes)
         return found
@@ -279,15 +280,32 @@ class _Parser(OptionReader):
         elif self.streaming is False:
             self.mistakes += batch_mistakes(found.starting, found.ending)
 
-    def _check_schema(self, found: SourceOptions) -> None:
-        from moldau.spark.types import spark_schema
+    def _check_formats(self, found: SourceOptions) -> None:
+        """Each schema by itself, so that the mistake names its option; then the columns, which need both."""
+        from moldau.spark.types import format_type, spark_schema
 
-        if self.mistakes:
-            return
-        try:
-            spark_schema(found.read_settings())
-        except ValueError as mistake:
-            self.mistakes.append(str(mistake))
+        before = len(self.mistakes)
+        for side, how in (("key", found.key), ("value", found.value)):
+            self._check_needless(side, how)
+            try:
+                format_type(how)
+            except ValueError as mistake:
+                self.mistakes.append(f"option {side}.schema: {mistake}")
+        if len(self.mistakes) == before:
+            try:
+                spark_schema(found.read_settings())
+            except ValueError as mistake:
+                self.mistakes.append(f"option columns: {mistake}")
+
+    def _check_needless(self, side: str, how: Format) -> None:
+        """What has no meaning with the format is most likely the sign of a forgotten one."""
+        chosen = f"{side}.format={how.name}"
+        for name, formats in (("schema", (JSON, AVRO)), ("mode", (STRING, JSON, AVRO)), ("registry", (AVRO,))):
+            if f"{side}.{name}" in self.options and how.name not in formats:
+                instead = f"set {side}.format to {' or '.join(formats)}, or leave it out"
+                self.mistakes.append(f"option {side}.{name} has no meaning with {chosen}: {instead}")
+        if how.registry is not None and urlsplit(how.registry).scheme not in ("http", "https"):
+            self.mistakes.append(f"option {side}.registry: '{how.registry}' is not a URL such as http://localhost:8081")
 
 
 NO_OPTIONS: Final = (
