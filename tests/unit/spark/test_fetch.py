@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from moldau.records.builder import BatchBuilder, build_end_marker
+from moldau.spark.fetch.link import BrokerLink, readable
 from moldau.spark.fetch.read import read_ranges
 from moldau.spark.types import OffsetRange, ReadFailed, ReadSettings, topic_id_text
 from moldau.wire.messages.fetch import AbortedTransaction, PartitionData
@@ -35,9 +39,12 @@ def log_of(size: int) -> object:
     return fetch
 
 
-def read(cluster: FakeCluster, *ranges: OffsetRange, timeout_ms: int = 5000) -> list[tuple[int, int]]:
+def read(
+    cluster: FakeCluster, *ranges: OffsetRange, timeout_ms: int = 5000, client: Mapping[str, str] | None = None
+) -> list[tuple[int, int]]:
     with cluster.running() as bootstrap:
-        settings = ReadSettings(bootstrap, {"default.api.timeout.ms": str(timeout_ms)}, columns=("partition", "offset"))
+        client = {"default.api.timeout.ms": str(timeout_ms), **(client or {})}
+        settings = ReadSettings(bootstrap, client, columns=("partition", "offset"))
         found = [tuple(line.values()) for part in read_ranges(settings, ranges) for line in part.to_pylist()]
     return found  # type: ignore[return-value]
 
@@ -84,6 +91,27 @@ def test_a_connection_cut_inside_an_answer(after_bytes: int) -> None:
 
     assert read(FakeCluster(fetch), everything(40)) == offsets(0, 40)
     assert len(cut) == 3
+
+
+def test_ranges_that_wait_for_their_turn_do_not_keep_the_processor_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More partitions than fit into a fetch: the others wait until its answer is there."""
+    looked: list[float] = []
+
+    def counted(links: Sequence[BrokerLink], timeout_s: float) -> list[BrokerLink]:
+        looked.append(timeout_s)
+        return readable(links, timeout_s)
+
+    plain = log_of(5)
+
+    def fetch(asked: Asked) -> PartitionData:
+        time.sleep(0.05)  # a broker far away
+        return plain(asked)  # type: ignore[operator,no-any-return]
+
+    monkeypatch.setattr("moldau.spark.fetch.read.readable", counted)
+    cluster = FakeCluster(fetch, leaders=dict.fromkeys(range(10), 1))
+    found = read(cluster, *(everything(5, partition) for partition in range(10)), client={"fetch.max.bytes": "1000"})
+    assert len(found) == 50
+    assert len(looked) <= 3 * 10
 
 
 def test_brokers_of_old_are_asked_by_name() -> None:

@@ -94,6 +94,7 @@ class _Reading:
         self._fetch_bytes = int(settings.client.get("fetch.max.bytes", FETCH_BYTES))
         self._partition_bytes = int(settings.client.get("max.partition.fetch.bytes", self._fetch_bytes))
         self._started_s = time.monotonic()
+        self._looked_s = self._started_s
         self._open = [Progress(part) for part in ranges if part.start < part.end]
         self._lanes: dict[int, _Lane] = {}
         self._links: dict[int, BrokerLink] = {}
@@ -122,7 +123,7 @@ class _Reading:
 
     def _send_fetches(self) -> None:
         """A fetch to every leader that has none and leads something that is open."""
-        now_s = time.monotonic()
+        self._looked_s = now_s = time.monotonic()
         in_flight = {partition for lane in self._lanes.values() for partition in lane.asked}
         groups: dict[int, dict[TopicPartition, Progress]] = {}
         expected_bytes: dict[int, int] = {}
@@ -221,7 +222,8 @@ class _Reading:
     def _answered_lane(self) -> _Lane | None:
         """A lane whose answer begins to arrive; None after a while without one, so that others can be tried again."""
         lanes = list(self._lanes.values())
-        retries = [progress.retry_at_s for progress in self._idle_ranges()]
+        # What was due when fetches were sent last, and is not being fetched, waits for an answer to another fetch.
+        retries = [progress.retry_at_s for progress in self._idle_ranges() if progress.retry_at_s > self._looked_s]
         now_s = time.monotonic()
         pause_s = min([_TICK_S, *(max(0.0, at_s - now_s) for at_s in retries)])
         ready = readable([lane.link for lane in lanes], pause_s)
