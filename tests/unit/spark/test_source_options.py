@@ -93,6 +93,11 @@ def test_a_pattern_must_be_one() -> None:
     assert "empty" in mistakes(subscribePattern=" ")
 
 
+@pytest.mark.parametrize("pattern", ["[a-z&&[^b]]+", r"\p{Alpha}+"])
+def test_a_pattern_that_java_reads_otherwise_is_told(pattern: str) -> None:
+    assert "is not a regular expression of Python" in mistakes(subscribePattern=pattern)
+
+
 def test_partitions_are_assigned() -> None:
     subscription = options(assign='{"b":[1,0],"a":[2]}').subscription
     assert subscription.assigned == (TopicPartition("a", 2), TopicPartition("b", 0), TopicPartition("b", 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -51,9 +52,12 @@ def _subscribe_pattern(text: str) -> Subscription:
     if not pattern:
         raise ValueError("the pattern is empty")
     try:
-        re.compile(pattern)
-    except re.error as mistake:
-        raise ValueError(f"'{pattern}' is not a regular expression: {mistake}") from None
+        with warnings.catch_warnings():
+            # Python warns of what means something else in other dialects, such as Java's [a-z&&[^b]].
+            warnings.simplefilter("error", FutureWarning)
+            re.compile(pattern)
+    except (re.error, FutureWarning) as mistake:
+        raise ValueError(f"'{pattern}' is not a regular expression of Python: {mistake}") from None
     return Subscription(pattern=pattern)
 
 
