@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -23,6 +24,8 @@ from pyspark.sql.datasource import (
 )
 
 from moldau.model.ids import TopicPartition
+from moldau.spark.source.batch_reader import MoldauPushingReader
+from moldau.spark.source.options import parse
 from moldau.spark.source.pushdown import take
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -166,3 +169,12 @@ def test_bounds_that_cross_leave_nothing() -> None:
     assert take([LessThan(("timestamp",), NOON), GreaterThan(("timestamp",), NOON)])[0].empty
     assert take([In(("offset",), ())])[0].empty
     assert take([LessThan(("offset",), 0)])[0].empty
+
+
+def test_times_before_1970_are_not_looked_up() -> None:
+    """Records without a timestamp lie there (-1), and no broker can be asked for the first of them."""
+    reader = MoldauPushingReader(parse({"bootstrap": "nowhere:1", "subscribe": "t"}, streaming=False))
+    assert list(reader.pushFilters([GreaterThan(("timestamp",), datetime(1969, 12, 31, tzinfo=UTC))])) == []
+    first = TopicPartition("t", 0)
+    nobody: Any = None
+    assert asyncio.run(reader._narrowed(nobody, {first: 0}, {first: 5})) == ({first: 0}, {first: 5})

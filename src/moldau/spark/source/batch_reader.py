@@ -125,7 +125,7 @@ class MoldauBatchReader(DataSourceReader):
         bounds = self.bounds
         starts = {p: max(start, bounds.offset_from) for p, start in starts.items() if bounds.reads(p)}
         ends = {p: end if bounds.offset_until is None else min(end, bounds.offset_until) for p, end in ends.items()}
-        if bounds.time_from_ms is not None:
+        if bounds.time_from_ms is not None and bounds.time_from_ms >= 0:  # nobody can look up earlier times
             # Everything before the first record that is new enough is too old. The like is not true of the upper
             # bound: producers set timestamps, so later records may be older.
             firsts = await log_ends.first_at(
