@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from moldau.pipelines.graph import both_ways, find_cycle, inputs, is_stream, needed_for, references
 from moldau.pipelines.places import Mistakes, Place, nearest
@@ -14,20 +15,22 @@ from moldau.pipelines.spec import (
     Pipeline,
     PythonStep,
     Sink,
+    SqlStep,
     StatefulStep,
     Step,
     TopicSource,
     TopicTarget,
 )
+from moldau.pipelines.sql_names import first_word
+
+QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 
 
 def check(pipeline: Pipeline, mistakes: Mistakes, declared: Collection[str] = ()) -> None:
     """`declared` are names of parts that could not be read: they exist, so they are not missed a second time."""
     known = list(dict.fromkeys([*pipeline.sources, *pipeline.steps, *sorted(declared)]))
-    for name, step in pipeline.steps.items():
-        if name in pipeline.sources:
-            place = pipeline.sources[name].place
-            mistakes.add(step.place, f"'{name}' is the name of a source already", f"the source is at line {place.line}")
+    _check_names(pipeline, mistakes)
+    for step in pipeline.steps.values():
         _check_step(pipeline, step, known, mistakes)
     for sink in pipeline.sinks:
         if sink.source.value not in known:
@@ -47,6 +50,20 @@ def check(pipeline: Pipeline, mistakes: Mistakes, declared: Collection[str] = ()
         _check_declarative(pipeline, mistakes)
 
 
+def _check_names(pipeline: Pipeline, mistakes: Mistakes) -> None:
+    """Each becomes a view, and Spark's views do not care for case: the second would silently replace the first."""
+    taken: dict[str, tuple[str, str, int]] = {}
+    for what, parts in (("source", pipeline.sources), ("step", pipeline.steps)):
+        for name, each in parts.items():
+            other, kind, line = taken.setdefault(name.lower(), (name, what, each.place.line))
+            if (other, kind) == (name, what):
+                continue
+            same = f"'{name}' is the name of a {kind} already"
+            told = same if other == name else f"'{name}' and '{other}' are one name"
+            hint = f"the {kind} is at line {line}" + ("" if other == name else "; SQL does not care for case")
+            mistakes.add(each.place, told, hint)
+
+
 def _unknown(name: str, place: Place, known: list[str], mistakes: Mistakes) -> None:
     hint = nearest(name, known) or "sources and steps: " + ", ".join(known or ["none"])
     mistakes.add(place, f"no source or step is called '{name}'", hint)
@@ -57,10 +74,20 @@ def _check_step(pipeline: Pipeline, step: Step, known: list[str], mistakes: Mist
     for reference in references(step, known, mistakes):
         if reference.name.lower() not in lower:
             _unknown(reference.name, reference.place, known, mistakes)
-    if isinstance(step, PythonStep):
+    if isinstance(step, SqlStep):
+        _check_query(step, mistakes)
+    elif isinstance(step, PythonStep):
         _check_arguments(step, known, mistakes)
     elif isinstance(step, StatefulStep):
         _check_stateful(pipeline, step, mistakes)
+
+
+def _check_query(step: SqlStep, mistakes: Mistakes) -> None:
+    """Anything else than a query Spark would carry out at once, again with every start of a query."""
+    word = first_word(step.sql.value)
+    if word not in QUERIES:
+        told = f"the SQL of step '{step.name}' must be a query" + (f", not {word}" if word else "")
+        mistakes.add(step.sql.place, told, "one SELECT")
 
 
 def _check_arguments(step: PythonStep, known: list[str], mistakes: Mistakes) -> None:

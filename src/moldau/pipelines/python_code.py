@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -57,7 +57,7 @@ def signature(reference: PythonReference, *, is_class: bool, mistakes: Mistakes)
             mistakes.add(
                 reference.place,
                 f"{reference.file.name} has no {what} '{reference.name}'",
-                nearest(reference.name, defined),
+                nearest(reference.name, defined) or _what_there_is(reference.file, defined),
             )
         return None
     place = Place(str(reference.file), found.lineno, found.col_offset + 1)
@@ -137,6 +137,11 @@ def _parse(reference: PythonReference, mistakes: Mistakes) -> ast.Module | None:
     except ValueError as error:
         mistakes.add(reference.place, f"cannot read {reference.file}: {error}")
     return None
+
+
+def _what_there_is(file: Path, defined: Iterable[str]) -> str:
+    names = ", ".join(defined)
+    return f"{file.name} has {names}" if names else ""
 
 
 def _imported_or_assigned(tree: ast.Module) -> set[str]:

@@ -65,6 +65,12 @@ def relations(sql: str) -> list[Relation]:
     return [relation for relation in _read(tokens) if relation.name.lower() not in own]
 
 
+def first_word(sql: str) -> str:
+    """The word that says what the text does, in upper case: SELECT, WITH, DROP. Empty when there is none."""
+    words = (found.group().upper() for found in _TOKEN.finditer(sql) if found.lastgroup == "word")
+    return next(words, "")
+
+
 def _defined_by_with(tokens: list[_Token]) -> set[str]:
     """The names before `AS (` in a text that has WITH at all; a column alias is never followed by a parenthesis."""
     if not any(token.upper == "WITH" for token in tokens):

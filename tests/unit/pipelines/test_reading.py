@@ -229,6 +229,8 @@ def test_defaults(tmp_path: Path) -> None:
         ("{rate: 1}", "{topic: x, schema: a INT, watermark: {column: a, delay: 10}}", ["3:62 '10' is not a duration (a duration such as 500ms, 10s, 5 minutes, 2h, 1d)"]),
         ("{rate: 1}", "{pattern: 'a(', schema: a INT}", ["3:16 the pattern is not a regular expression: missing ), unterminated subpattern at position 1"]),
         ("{rate: 1}", "{topic: x, schema_file: no.ddl}", None),
+        ("{rate: 1}", "{topic: x, format: string, bootstrap: 'h:p'}", ["3:44 'h:p' is not HOST:PORT"]),
+        ("console: true", "topic: x, bootstrap: 'h:p'", ["5:36 'h:p' is not HOST:PORT"]),
         ("{rate: 1}", "{files: x, format: csv, read: stream}", ["3:6 source 's' needs 'schema'"]),
         ("{rate: 1}", "{jdbc: postgres, table: x}", ["3:13 'postgres' is not a JDBC address (such as jdbc:postgresql://host/database)"]),
         ("{rate: 1}", "{jdbc: 'jdbc:x'}", ["3:6 source 's' needs either 'table' or 'query'"]),
@@ -285,6 +287,13 @@ def with_step(step: str, sink: str = "{from: x, console: true}") -> str:
         ("{name: x, stateful: {processor: 'steps.py:Sesions', from: s, by: value, output: a INT}}", [
             "5:37 steps.py has no class 'Sesions' (did you mean 'Sessions'?)"]),
         ("{name: x, stateful: {processor: 'steps.py:Sessions', form: s, by: value, output: a INT}}", None),
+        ("{name: x, python: 'steps.py:other'}", ["5:23 steps.py has no function 'other' (steps.py has clean)"]),
+        ("{name: x, sql: DROP TABLE s}", ["5:20 the SQL of step 'x' must be a query, not DROP (one SELECT)"]),
+        ("{name: x, sql: '-- SELECT'}", ["5:20 the SQL of step 'x' must be a query (one SELECT)"]),
+        ("{name: x, sql: '(select * from s) union (from s select *)'}", []),
+        ("{name: S, sql: SELECT 1 FROM s}\n  - {name: x, sql: SELECT * FROM S}", [
+            "5:5 'S' and 's' are one name (the source is at line 3; SQL does not care for case)",
+            "5:5 steps read each other in a circle: S <- S"]),
     ],
 )  # fmt: skip
 def test_mistakes_of_steps(tmp_path: Path, step: str, told: list[str] | None) -> None:
