@@ -83,7 +83,7 @@ def read_pipeline(tree: Node, path: Path, mistakes: Mistakes) -> Pipeline | None
     section.allow(KEYS)
     name = section.name("pipeline", FREE_NAME, required=True)
     label = name.value if name is not None else "unnamed"
-    defaults = Defaults(base, _bootstrap(section), section.options("kafka"))
+    defaults = Defaults(base, section.bootstrap("localhost:9092"), section.options("kafka"))
     trigger_ms = read_trigger(section, 1_000)
     sources = read_sources(_mapping(section, "sources"), defaults, mistakes)
     steps = read_steps(_list(section, "steps", required=False), base, mistakes)
@@ -105,19 +105,6 @@ def read_pipeline(tree: Node, path: Path, mistakes: Mistakes) -> Pipeline | None
         steps=steps,
         sinks=sinks,
     )
-
-
-def _bootstrap(section: Section) -> str:
-    from moldau.client.cluster import parse_bootstrap
-
-    text = section.text("bootstrap")
-    if text is None:
-        return "localhost:9092"
-    try:
-        parse_bootstrap(text.value)
-    except ValueError as mistake:
-        section.mistakes.add(text.place, str(mistake))
-    return text.value
 
 
 def _mapping(section: Section, key: str) -> dict[str, Node]:

@@ -128,7 +128,7 @@ def _topic_target(section: Section, defaults: Defaults) -> TopicTarget | None:
         "timestamp": section.text("timestamp"),
         "exactly_once": section.choice("guarantee", ("exactly-once", "at-least-once"), "exactly-once")
         == "exactly-once",
-        "bootstrap": section.string("bootstrap", defaults.bootstrap),
+        "bootstrap": section.bootstrap(defaults.bootstrap),
         "kafka": {**defaults.kafka, **section.options("kafka")},
     }
     return None if topic is None else TopicTarget(topic=topic, **target)  # type: ignore[arg-type]

@@ -93,7 +93,7 @@ def _topic_source(name: str, section: Section, defaults: Defaults) -> TopicSourc
         dead_letter=section.topic("dead_letter"),
         drop_bad_records=section.choice("on_bad_record", ("fail", "drop"), "fail") == "drop",
         max_per_batch=section.integer("max_per_batch", minimum=1),
-        bootstrap=section.string("bootstrap", defaults.bootstrap),
+        bootstrap=section.bootstrap(defaults.bootstrap),
         kafka={**defaults.kafka, **section.options("kafka")},
         options=section.options("options"),
         options_place=section.value_place("options"),

@@ -111,6 +111,18 @@ class Section:
             )
         return text
 
+    def bootstrap(self, default: str) -> str:
+        from moldau.client.cluster import parse_bootstrap
+
+        text = self.text("bootstrap")
+        if text is None:
+            return default
+        try:
+            parse_bootstrap(text.value)
+        except ValueError as mistake:
+            self.mistakes.add(text.place, str(mistake))
+        return text.value
+
     def choice(self, key: str, known: Sequence[str], default: str) -> str:
         text = self.text(key)
         if text is None:

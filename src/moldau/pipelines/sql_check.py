@@ -9,11 +9,11 @@ import logging
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from moldau.pipelines import options
 from moldau.pipelines.failures import explain
-from moldau.pipelines.places import Mistakes, Text
+from moldau.pipelines.places import Mistakes, Place, Text
 from moldau.pipelines.spec import (
     FileSource,
     LakeTarget,
@@ -41,9 +41,11 @@ def check_options(pipeline: Pipeline, mistakes: Mistakes) -> None:
             try:
                 source_options.parse(options.reading(source, "group", stream=source.stream), streaming=source.stream)
             except ValueError as wrong:
-                place = source.schema.place if source.schema is not None and "schema" in str(wrong) else source.place
+                told = {mistake.place for mistake in mistakes.found}
                 for each in _new(wrong):
-                    mistakes.add(source.options_place if "option" in each else place, f"source '{source.name}': {each}")
+                    place = _place_in(source, each)
+                    if place not in told:
+                        mistakes.add(place, f"source '{source.name}': {each}")
     for sink in pipeline.sinks:
         if isinstance(sink.target, TopicTarget):
             try:
@@ -53,9 +55,25 @@ def check_options(pipeline: Pipeline, mistakes: Mistakes) -> None:
                     mistakes.add(sink.place, f"sink '{sink.name}': {each}")
 
 
+_TOLD_BY_READING: Final = ("is not a topic name", "is not HOST:PORT", "needs a schema")
+
+
 def _new(wrong: ValueError) -> list[str]:
     """The mistakes that reading the file has not told yet, at a better place."""
-    return [each for each in getattr(wrong, "mistakes", [str(wrong)]) if "is not a topic name" not in each]
+    every = getattr(wrong, "mistakes", [str(wrong)])
+    return [each for each in every if not any(words in each for words in _TOLD_BY_READING)]
+
+
+def _place_in(source: TopicSource, mistake: str) -> Place:
+    """Where the file says what the source complains about."""
+    if mistake.startswith("option starting"):
+        return source.start.place
+    if mistake.startswith("option subscribePattern"):
+        return source.topic_place
+    schema = source.key_schema if "key.schema" in mistake else source.schema
+    if "schema" in mistake and schema is not None:
+        return schema.place
+    return source.options_place if "option" in mistake else source.place
 
 
 def check_sql(pipeline: Pipeline, mistakes: Mistakes) -> None:

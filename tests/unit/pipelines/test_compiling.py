@@ -86,6 +86,33 @@ def test_the_source_and_the_sink_agree_with_these_options(tmp_path: Path) -> Non
     assert "did you mean failOnDataLoss?" in mistakes.found[0].what
 
 
+@pytest.mark.parametrize(
+    ("keys", "column", "told"),
+    [
+        ("topic: t, schema: a INT, start: yesterday", 39, "'yesterday' is not a start"),
+        ("topic: t, schema: a INT, start: '{x'", 39, "source 's': option startingOffsets"),
+        ("pattern: 'a(', schema: a INT", 16, "the pattern is not a regular expression"),
+        ("topic: t, schema: a WORD", 25, "source 's': "),
+        ("topic: t", 6, "source 's' needs 'schema'"),
+        ("topic: t, schema: a INT, key_format: json, key_schema: a WORD", 62, "source 's': "),
+        ("topic: t, schema: a INT, options: {nosuch: 1}", 41, "source 's': unknown option 'nosuch'"),
+    ],
+)
+def test_options_are_told_once_and_where_they_stand(tmp_path: Path, keys: str, column: int, told: str) -> None:
+    pytest.importorskip("pyspark")
+    from moldau.pipelines.sql_check import check_options
+
+    mistakes = Mistakes()
+    file = tmp_path / "p.yaml"
+    file.write_text(f"pipeline: p\nsources:\n  s: {{{keys}}}\nsinks:\n  - {{from: s, topic: out}}\n")
+    pipeline = load(file, {}, mistakes)
+    assert pipeline is not None
+    check_options(pipeline, mistakes)
+    (found,) = mistakes.found
+    assert (found.place.line, found.place.column) == (3, column)
+    assert found.what.startswith(told)
+
+
 def test_each_sink_is_a_query_with_its_own_group_and_checkpoint(tmp_path: Path) -> None:
     found = read(tmp_path, TOPICS)
     plans = plan_queries(found)
