@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 COMMIT_PAUSE_S: Final = 10.0
 """After a commit that failed the group is left alone for a while: it must not slow the query down."""
+COMMIT_AGAIN_S: Final = 300.0
+"""A query with nothing to do says so now and then, or it would look stopped and its offsets would expire."""
 
 
 class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -44,6 +46,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned: tuple[dict[str, Any], Snapshot] | None = None
         self._last_batch_s = float("-inf")
         self._committed: Mapping[TopicPartition, int] = {}
+        self._committed_s = float("-inf")
         self._commit_again_s = 0.0
         self._told: set[Loss] = set()
 
@@ -165,12 +168,12 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     async def _commit(self, cluster: Cluster, done: Offsets, seen: Snapshot) -> None:
         progress = {p: offset for p, offset in done.partitions.items() if p in seen.earliest}
-        if not self.options.group or not progress or progress == self._committed:
-            return
-        if time.monotonic() < self._commit_again_s:
+        now_s = time.monotonic()
+        known = progress == self._committed and now_s < self._committed_s + COMMIT_AGAIN_S
+        if not self.options.group or not progress or known or now_s < self._commit_again_s:
             return
         if await log_ends.commit_progress(cluster, self.options.group, progress):
-            self._committed = progress
+            self._committed, self._committed_s = progress, now_s
         else:
             self._commit_again_s = time.monotonic() + COMMIT_PAUSE_S
 
