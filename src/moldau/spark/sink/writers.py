@@ -20,6 +20,7 @@ from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.sink.commit import abort_batch, commit_all, commit_batch, settle_empty_batch
 from moldau.spark.sink.options import SinkOptions, parse, plan_columns
 from moldau.spark.sink.task import TaskPlace, WriteFailed, WriteJob, write_rows
+from moldau.spark.worker_process import keep_collections_short
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,11 +54,13 @@ class _Writing:
         """Of a stream: only a name in front of the id of the query, which only tasks can see."""
         self.run = run
         self.streaming = streaming
+        keep_collections_short()
 
     def write_task(self, batches: Iterator[pa.RecordBatch]) -> TaskWrote:
         place = self._place()
         wrote = write_rows(self.job, place, batches)
         transaction = None if wrote.transaction is None else tuple(wrote.transaction)
+        keep_collections_short()
         return TaskWrote(place.sink, place.run, transaction, wrote.rows, wrote.size_bytes)
 
     def _place(self) -> TaskPlace:
