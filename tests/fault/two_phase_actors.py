@@ -1,19 +1,21 @@
-"""The processes of a sink, as Spark has them: tasks that write and hand over, a fresh driver process for each commit.
+"""The processes of a sink, as Spark has them: tasks that write and hand over, and drivers that commit.
 
-Each is forked from the world (`two_phase_world.py`), does one thing and ends. What it has to say it leaves in a file;
-a process that was killed leaves none. A fault names the moment at which a process kills or stops itself.
+Each is forked from the world (`two_phase_world.py`), does one thing and ends; only a `LivingDriver` goes on with one
+commit after the other, as Spark's process mostly does. What they have to say they leave in files; a process that was
+killed leaves none. A fault names the moment at which a process kills or stops itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from moldau.client.cluster import Cluster
 from moldau.client.decisions import BatchCommitter, decision_id, task_transactional_id
@@ -66,16 +68,24 @@ def fork(act: Callable[[], Any], report: Path) -> int:
     pid = os.fork()
     if pid:
         return pid
-    status = 1
     try:
-        said: dict[str, Any] = {"result": act()}
-        status = 0
+        tell(report, {"result": act()})
     except BaseException as failure:
-        said = {"failure": type(failure).__name__, "detail": str(failure), "trace": traceback.format_exc()}
+        tell(report, failed(failure))
+        os._exit(1)
+    os._exit(0)
+
+
+def tell(report: Path, said: dict[str, Any]) -> None:
+    """The file is there with all of it, or not at all."""
     scratch = report.with_suffix(f".{os.getpid()}")
     scratch.write_text(json.dumps(said))
     scratch.rename(report)
-    os._exit(status)
+
+
+def failed(failure: BaseException) -> dict[str, Any]:
+    """Inside of an `except`."""
+    return {"failure": type(failure).__name__, "detail": str(failure), "trace": traceback.format_exc()}
 
 
 def with_cluster(place: Place, work: Callable[[Cluster], Awaitable[Any]]) -> Any:
@@ -133,6 +143,46 @@ def commit(
 
     said: str = with_cluster(place, work)
     return said
+
+
+class LivingDriver:
+    """Commits whatever it is told to, with one committer that may remember its last commit."""
+
+    def __init__(self, place: Place) -> None:
+        reading, self._writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            with os.fdopen(reading) as orders:
+                with_cluster(place, lambda cluster: _obey(cluster, place, orders))
+            os._exit(0)
+        os.close(reading)
+
+    def order(
+        self, report: Path, batch: int, run: str, transactions: Sequence[TaskTransaction], fault: Fault | None
+    ) -> None:
+        self._say([str(report), batch, run, transactions, fault])
+
+    def end(self) -> None:
+        """After what it has been told. The end of the pipe would not do: processes forked later hold it open too."""
+        with contextlib.suppress(BrokenPipeError):  # it was killed
+            self._say(None)
+        os.close(self._writing)
+
+    def _say(self, what: Any) -> None:
+        os.write(self._writing, json.dumps(what).encode() + b"\n")
+
+
+async def _obey(cluster: Cluster, place: Place, orders: TextIO) -> None:
+    trap = Trap(None)
+    committer = BatchCommitter(cluster, place.sink, within_s=place.within_s, on_step=lambda step: trap(step))
+    while (order := json.loads(orders.readline())) is not None:
+        report, batch, run, transactions, fault = order
+        trap = Trap(None if fault is None else Fault(fault[0], fault[1], signal.Signals(fault[2])))
+        try:
+            outcome = await committer.commit(batch, run, [TaskTransaction(*one) for one in transactions])
+            tell(Path(report), {"result": outcome.value})
+        except Exception as failure:
+            tell(Path(report), failed(failure))
 
 
 def commit_without_deciding(

@@ -30,7 +30,7 @@ from moldau.cli.broker_process import BrokerProcess
 from moldau.client.admin import create_topic
 from moldau.client.transactional import TaskTransaction
 from tests.fault import two_phase_actors as actors
-from tests.fault.two_phase_actors import STEPS, Fault, Place
+from tests.fault.two_phase_actors import STEPS, Fault, LivingDriver, Place
 
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -41,6 +41,8 @@ PARTITIONS = 3
 RECORDS = 40
 BROKER_KILLS = 0.15
 """How likely the broker dies in each phase of a batch."""
+LIVING_DRIVERS = 0.7
+"""How likely a batch is committed by a process that goes on living, and not by a fresh one."""
 STOPPED = Fault("wrote", 2, signal.SIGSTOP)
 EXPECTED_FAILURES = frozenset({"SinkTakenOver", "NotPrepared", "BrokerRefused", "StillPrepared"})
 """What may be told to a process that was replaced meanwhile. Never that something decided was lost."""
@@ -101,6 +103,7 @@ class World:
         self.zombies: list[tuple[int, Path]] = []
         """Stopped processes and where they will report."""
         self.woken: list[tuple[int, Path]] = []
+        self.driver: LivingDriver | None = None
         self.done = 0
         self.runs = 0
         self.reports = 0
@@ -120,11 +123,14 @@ class World:
             self._must(partial(actors.with_cluster, self.place, self._create_topic))
             while self.done < self.batches and not self.facts.problems:
                 self._run_query()
+            self._dismiss_driver()
             self._wake_zombies(everyone=True)
             self._must(partial(actors.recover, self.place, "the last"))
             self.facts.problems += self._must(partial(actors.left_open, self.place)) or []
             self.facts.problems += judge(self._read(), self.done)
         finally:
+            if self.driver is not None:
+                self.woken.append((self.driver.pid, self.folder))
             for pid, _ in [*self.zombies, *self.woken]:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
@@ -180,9 +186,13 @@ class World:
     def _commit(self, batch: int, run: str, transactions: list[TaskTransaction]) -> bool:
         scripted = bool(self.script)
         fault = self._next_fault()
-        pid, report = self._start(partial(self.commit, self.place, batch, run, transactions, fault))
-        self._maybe_kill_broker()
-        said = self._end(pid, report, "driver" if fault is None else f"driver {fault.step}")
+        what = "driver" if fault is None else f"driver {fault.step}"
+        if self.chaos and self.random.random() < LIVING_DRIVERS:
+            said = self._order(batch, run, transactions, fault, f"living {what}")
+        else:
+            pid, report = self._start(partial(self.commit, self.place, batch, run, transactions, fault))
+            self._maybe_kill_broker()
+            said = self._end(pid, report, what)
         if said is None:
             return False
         if "failure" in said:
@@ -192,6 +202,29 @@ class World:
         if scripted and fault is not None:
             self.script.insert(0, fault)  # the driver never came to that step: the batch was decided before
         return True
+
+    def _order(
+        self, batch: int, run: str, transactions: list[TaskTransaction], fault: Fault | None, what: str
+    ) -> dict[str, Any] | None:
+        """Let the living driver commit. It may be one that has been replaced by fresh ones since its last commit."""
+        if self.driver is None:
+            self.driver = LivingDriver(self.place)
+        report = self._report()
+        self.driver.order(report, batch, run, transactions, fault)
+        self._maybe_kill_broker()
+        said = self._end(self.driver.pid, report, what, lives=True)
+        if said is None:  # killed, or a zombie from now on
+            self.driver.end()
+            self.driver = None
+        elif "result" in said:
+            self.facts.events["committed by a living driver"] += 1
+        return said
+
+    def _dismiss_driver(self) -> None:
+        if self.driver is not None:
+            self.driver.end()
+            os.waitpid(self.driver.pid, 0)
+            self.driver = None
 
     def _next_fault(self) -> Fault | None:
         if self.script:
@@ -204,27 +237,31 @@ class World:
     # -- processes ---------------------------------------------------------------------------------------------
 
     def _start(self, act: Callable[[], Any]) -> tuple[int, Path]:
-        self.reports += 1
-        report = self.folder / f"report-{self.reports}.json"
+        report = self._report()
         return actors.fork(act, report), report
 
-    def _end(self, pid: int, report: Path, what: str) -> dict[str, Any] | None:
-        """What the process had to say; None if it was killed, or stopped: then it is a zombie from now on."""
+    def _report(self) -> Path:
+        self.reports += 1
+        return self.folder / f"report-{self.reports}.json"
+
+    def _end(self, pid: int, report: Path, what: str, *, lives: bool = False) -> dict[str, Any] | None:
+        """What the process had to say; None if it was killed, or stopped: then it is a zombie from now on. One that
+        lives has ended nothing but its order."""
         deadline = time.monotonic() + PROCESS_WITHIN_S
         while True:
             ended, status = os.waitpid(pid, os.WUNTRACED | os.WNOHANG)
-            if ended:
+            if ended or (lives and report.exists()):
                 break
             if time.monotonic() > deadline:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 raise AssertionError(f"{what} did not end within {PROCESS_WITHIN_S} s")
             time.sleep(0.002)
-        if os.WIFSTOPPED(status):
+        if ended and os.WIFSTOPPED(status):
             self.zombies.append((pid, report))
             self.facts.events[f"{what} stopped"] += 1
             return None
-        if os.WIFSIGNALED(status):
+        if ended and os.WIFSIGNALED(status):
             self.facts.events[f"{what} killed"] += 1
             return None
         said: dict[str, Any] = json.loads(report.read_text())

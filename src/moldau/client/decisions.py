@@ -12,9 +12,10 @@ The second record is what lets ids be used again: as long as it is missing, nobo
 ids of the decision, so their coordinators still know what became of them.
 
 A driver first takes over the sink's decision id. That fences every older driver: its decision either stands by then and
-is seen, or will never stand. Nothing is aborted unconditionally: an abort names the producer epoch that was seen open
-while this driver still was the owner, and preparing changes that epoch. So a driver that was stopped in the middle and
-wakes up after its successor cannot abort what the successor decided.
+is seen, or will never stand. From then on it goes on from its own last commit for as long as nobody takes over from it:
+the next decision cannot be written otherwise. Nothing is aborted unconditionally: an abort names the producer epoch
+that was seen open while this driver still was the owner, and preparing changes that epoch. So a driver that was stopped
+in the middle and wakes up after its successor cannot abort what the successor decided.
 
     committer = BatchCommitter(cluster, sink="orders")
     await committer.recover(run)                              # once, before the first task of this run begins
@@ -30,7 +31,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from moldau.client.cluster import Cluster
@@ -115,8 +116,17 @@ class BatchTooLarge(WorldError):
     """The record of the decision does not fit."""
 
 
+class _Held(NamedTuple):
+    """The sink as this committer left it: what it decided last is finished, and `writer` writes what comes next."""
+
+    batch: int
+    partition: TopicPartition
+    writer: TransactionalWriter
+
+
 class BatchCommitter:
-    """The driver's side of one sink. Holds no state that a successor would need."""
+    """The driver's side of one sink. Holds no state that a successor would need; what it remembers of its own last
+    commit only saves questions, and is worth nothing once somebody else has taken over."""
 
     def __init__(
         self,
@@ -138,11 +148,13 @@ class BatchCommitter:
         self._now_ms = now_ms
         self._coordinators = Coordinators(cluster)
         self._slots = asyncio.Semaphore(PARALLEL_MAX)
+        self._held: _Held | None = None
 
     async def recover(self, run: str) -> int | None:
         """Before a run's first task: fence older drivers, finish what they decided, abort what they left undecided.
         The last decided batch, if any."""
         patience = Patience(self._within_s)
+        self._held = None
         partition = await decision_partition(self._cluster, self.sink, patience)
         writer = await self._take_over(patience)
         last, writer = await self._last_decision(writer, partition, patience)
@@ -163,6 +175,30 @@ class BatchCommitter:
         if not ours:
             return CommitOutcome.DECIDED
         patience = Patience(self._within_s)
+        held, self._held = self._held, None
+        if held is not None and held.batch < batch:
+            try:
+                await self._commit_as_owner(held.writer, held.partition, batch, run, ours, patience)
+                return CommitOutcome.DECIDED
+            except SinkTakenOver as taken_over:
+                await self._check_unharmed(ours, taken_over, patience)
+        return await self._commit_anew(batch, run, ours, patience)
+
+    async def _check_unharmed(
+        self, ours: Sequence[TaskTransaction], taken_over: SinkTakenOver, patience: Patience
+    ) -> None:
+        """Was it only another process of the same query that committed a batch in between? A successor of the query
+        would have ended what this one left open; then it must not be fenced in its turn."""
+        try:
+            await self._prepare_all(ours, patience)
+        except NotPrepared:
+            raise taken_over from None
+        log.info("another process has committed to the sink '%s' meanwhile: looking anew", self.sink)
+
+    async def _commit_anew(
+        self, batch: int, run: str, ours: Sequence[TaskTransaction], patience: Patience
+    ) -> CommitOutcome:
+        """Without knowing what happened to the sink before."""
         partition = await decision_partition(self._cluster, self.sink, patience)
         await self._coordinators.find_many([one.transactional_id for one in ours], patience)
         writer = await self._take_over(patience)
@@ -172,6 +208,20 @@ class BatchCommitter:
             writer = await self._finish_last(last, writer, partition, patience)
             if last.batch >= batch:
                 return await self._repeated(batch, run, ours, last, patience)
+        await self._commit_as_owner(writer, partition, batch, run, ours, patience)
+        return CommitOutcome.DECIDED
+
+    async def _commit_as_owner(
+        self,
+        writer: TransactionalWriter,
+        partition: TopicPartition,
+        batch: int,
+        run: str,
+        ours: Sequence[TaskTransaction],
+        patience: Patience,
+    ) -> None:
+        """The batch is later than the sink's last decision, which is finished. That the decision can be written with
+        this writer proves that nobody has taken over since."""
         prepared, leftovers = await asyncio.gather(
             self._prepare_all(ours, patience),
             self._open_ones(decision_id(self.sink) + ":", [one.transactional_id for one in ours], patience),
@@ -190,9 +240,9 @@ class BatchCommitter:
         self._on_step("decided")
         await asyncio.gather(self._finish(decision, patience), self._abort_all(leftovers, patience))
         self._on_step("finished")
-        await self._decide(replace(decision, finished=True), writer, partition, patience)
+        writer = await self._decide(replace(decision, finished=True), writer, partition, patience)
         self._on_step("noted")
-        return CommitOutcome.DECIDED
+        self._held = _Held(batch, partition, writer)
 
     async def abort(self, run: str, transactions: Sequence[TaskTransaction]) -> None:
         """Leave nothing of a failed batch behind: the given transactions and all others of this run, except those that

@@ -34,7 +34,11 @@ from tests.integration.transactions.conftest import SETTINGS
 
 pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="prepares transactions, which Kafka 4.3 cannot")
 Unique = Callable[[], str]
-WITHIN_S = 30.0
+WITHIN_S = 60.0
+
+
+class Interrupted(Exception):
+    """A driver ends at a named step."""
 
 
 def on(bootstrap: str, work: Callable[[Cluster], Awaitable[Any]]) -> Any:
@@ -101,6 +105,80 @@ def test_batches_one_after_the_other(bootstrap: str, topic: str, unique: Unique,
         return await seen(cluster, topic)
 
     assert on(bootstrap, work) == sorted(f"{batch}" for batch in range(4) for _ in range(4))
+
+
+def test_a_committer_goes_on_from_its_last_commit(bootstrap: str, topic: str, unique: Unique, generation: str) -> None:
+    """It does not fence and read again, until another process has committed in between."""
+    sink, steps = unique(), list[str]()
+
+    async def work(cluster: Cluster) -> list[str]:
+        kept = BatchCommitter(cluster, sink, within_s=WITHIN_S, on_step=steps.append)
+        other = BatchCommitter(cluster, sink, within_s=WITHIN_S)
+        asked_anew = []
+        for batch, committer in enumerate((kept, kept, kept, other, other, kept, kept)):
+            steps.clear()
+            handle = await write(cluster, topic, task_transactional_id(sink, "r", "0"), f"{batch}")
+            assert await committer.commit(batch, "r", [handle]) is CommitOutcome.DECIDED
+            if "fenced" in steps:
+                asked_anew.append(batch)
+        assert asked_anew == [0, 5]
+        return await seen(cluster, topic)
+
+    assert on(bootstrap, work) == sorted(f"{batch}" for batch in range(7) for _ in range(2))
+
+
+def test_a_committer_finds_what_another_decided_since_its_last_commit(
+    bootstrap: str, topic: str, unique: Unique, generation: str
+) -> None:
+    """The other one dies after deciding the very batch; the kept one must finish that and drop its own."""
+    sink = unique()
+
+    def stop(step: str) -> None:
+        if step == "decided":
+            raise Interrupted
+
+    async def work(cluster: Cluster) -> list[str]:
+        kept = BatchCommitter(cluster, sink, within_s=WITHIN_S)
+        handle = await write(cluster, topic, task_transactional_id(sink, "r", "0"), "1")
+        await kept.commit(1, "r", [handle])
+        handle = await write(cluster, topic, task_transactional_id(sink, "s", "0"), "2s")
+        with pytest.raises(Interrupted):
+            await BatchCommitter(cluster, sink, within_s=WITHIN_S, on_step=stop).commit(2, "s", [handle])
+        handle = await write(cluster, topic, task_transactional_id(sink, "r", "0"), "2r")
+        assert await kept.commit(2, "r", [handle]) is CommitOutcome.FINISHED_EARLIER
+        return await seen(cluster, topic)
+
+    assert on(bootstrap, work) == ["1", "1", "2s", "2s"]
+
+
+def test_a_committer_whose_query_was_replaced_leaves_its_successor_alone(
+    bootstrap: str, topic: str, unique: Unique
+) -> None:
+    """Taken over in the middle of a commit, after its transactions were prepared."""
+    sink = unique()
+
+    async def work(cluster: Cluster) -> list[str]:
+        old, new = (BatchCommitter(cluster, sink, within_s=WITHIN_S) for _ in range(2))
+        await old.commit(1, "r", [await write(cluster, topic, task_transactional_id(sink, "r", "0"), "1")])
+        late = await write(cluster, topic, task_transactional_id(sink, "r", "0"), "2r")
+        decide = old._decide
+
+        async def decide_too_late(*arguments: Any) -> Any:
+            assert await new.recover("s") == 1
+            await new.commit(2, "s", [await write(cluster, topic, task_transactional_id(sink, "s", "0"), "2s")])
+            return await decide(*arguments)
+
+        old._decide = decide_too_late  # type: ignore[method-assign]
+        with pytest.raises(SinkTakenOver):
+            await old.commit(2, "r", [late])
+        # Not fenced: it goes on without looking again.
+        steps = list[str]()
+        new._on_step = steps.append
+        await new.commit(3, "s", [await write(cluster, topic, task_transactional_id(sink, "s", "0"), "3")])
+        assert "fenced" not in steps
+        return await seen(cluster, topic)
+
+    assert on(bootstrap, work) == ["1", "1", "2s", "2s", "3", "3"]
 
 
 def test_a_batch_that_comes_again_is_dropped(bootstrap: str, topic: str, unique: Unique, generation: str) -> None:
@@ -179,9 +257,6 @@ def test_a_failed_finish_is_not_undone_by_the_abort_that_follows(bootstrap: str,
     """Spark aborts a batch whose commit has failed, also when it was decided before it failed."""
     sink = unique()
 
-    class Interrupted(Exception):
-        pass
-
     def stop(step: str) -> None:
         if step == "decided":
             raise Interrupted
@@ -231,9 +306,6 @@ def test_a_lost_transaction_is_named(tmp_path: Path) -> None:
     """Without two-phase commit a decided transaction may run into its timeout: told, and gone on only if asked to."""
     broker = BrokerProcess(tmp_path / "data", SETTINGS | {"transaction.two.phase.commit.enable": "false"})
     broker.start()
-
-    class Interrupted(Exception):
-        pass
 
     def stop(step: str) -> None:
         if step == "decided":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from moldau.client.cluster import Cluster
 from moldau.client.decisions import BatchCommitter, CommitOutcome, run_prefix
@@ -17,6 +19,7 @@ from moldau.spark.session import Contact, call, open_cluster
 
 COMMIT_WITHIN_S: Final = 120.0
 PARALLEL_MAX: Final = 64
+COMMITTERS_MAX: Final = 64
 ONGOING: Final = "Ongoing"
 
 _settled: set[tuple[str, str, str]] = set()
@@ -135,8 +138,19 @@ def abort_batch(contact: Contact, sink: str, run: str, transactions: Sequence[Ta
         logger.warning("transactions of sink %s could not be aborted at once: %s", sink, failure)
 
 
+_committers: WeakKeyDictionary[Cluster, OrderedDict[str, BatchCommitter]] = WeakKeyDictionary()
+"""Of the sinks this process committed to lately. Spark mostly lets one process commit all batches of a query, and a
+committer that has just committed need not ask what happened before."""
+
+
 def committer(cluster: Cluster, sink: str) -> BatchCommitter:
-    return BatchCommitter(cluster, sink, within_s=COMMIT_WITHIN_S)
+    known = _committers.setdefault(cluster, OrderedDict())
+    if sink not in known:
+        known[sink] = BatchCommitter(cluster, sink, within_s=COMMIT_WITHIN_S)
+    known.move_to_end(sink)
+    if len(known) > COMMITTERS_MAX:
+        known.popitem(last=False)
+    return known[sink]
 
 
 def _on(contact: Contact, work: Callable[[Cluster], Coroutine[Any, Any, Any]]) -> Any:
