@@ -9,7 +9,10 @@ from moldau.pipelines.spec import Restart
 
 @dataclass(slots=True)
 class RestartBudget:
-    """Counts the failures of a pipeline within a sliding time."""
+    """Counts the failures of one query within a sliding time.
+
+    Each query has its own: brokers that are away fail all of them at once, which is one mishap and not many.
+    """
 
     rules: Restart
     failures_ms: list[int] = field(default_factory=list)

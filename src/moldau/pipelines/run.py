@@ -41,6 +41,7 @@ class Supervised:
 
     plan: Plan
     follower: Follower
+    budget: RestartBudget
     query: Any = None
     restart_at_ms: int | None = None
     done: bool = False
@@ -77,7 +78,6 @@ class Runner:
     _ended: threading.Event = field(default_factory=threading.Event)
     _supervised: list[Supervised] = field(default_factory=list)
     _journal: Journal = field(init=False)
-    _budget: RestartBudget = field(init=False)
     _started_ms: int = 0
     _patience_s: float = FINISH_BATCH_S
     _elsewhere: frozenset[str] = frozenset()
@@ -86,7 +86,6 @@ class Runner:
     def __post_init__(self) -> None:
         pipeline = self.pipeline
         self._journal = Journal(pipeline.name, self.run_id, pipeline.bootstrap, pipeline.kafka)
-        self._budget = RestartBudget(pipeline.restart)
         self._elsewhere = frozenset(
             topic
             for source in pipeline.sources.values()
@@ -101,7 +100,8 @@ class Runner:
     def run(self) -> Outcome:
         self._started_ms = self.now_ms()
         self._supervised = [
-            Supervised(plan, Follower(QueryFacts(plan.name))) for plan in plan_queries(self.pipeline, once=self.once)
+            Supervised(plan, Follower(QueryFacts(plan.name)), RestartBudget(self.pipeline.restart))
+            for plan in plan_queries(self.pipeline, once=self.once)
         ]
         heart = threading.Thread(target=self._heart, name="pipeline-heartbeat", daemon=True)
         self._tell("started", queries=[each.plan.name for each in self._supervised], where=self.where)
@@ -122,6 +122,8 @@ class Runner:
             self._stop_queries()
             self._ended.set()
             heart.join(timeout=15)
+        if failure is None:
+            self._measure_lag()  # a query may have ended before the heart could
         self._tell(self.state, error=self.error)
         self._beat()
         self._show()
@@ -191,16 +193,14 @@ class Runner:
         said = str(error)
         logger.error("query %s failed:\n%s", each.plan.name, said)
         place = place_in_files(said, self.pipeline.file.absolute().parent) or _place_of(each.plan)
-        failure = PipelineFailed(
-            f"{each.plan.name}: {explain(said).sentence}", place, hint=hint_for(said), curable=True
-        )
+        failure = PipelineFailed(f"{each.plan.name}: {explain(said).sentence}", place, hint=hint_for(said))
         each.facts.error = failure.line()
-        delay_ms = self._budget.failed(self.now_ms())
+        delay_ms = each.budget.failed(self.now_ms())
         each.facts.state = "failed"
         if delay_ms is None:
             rules = self.pipeline.restart
             if rules.policy != "never":
-                limit = f"failed {len(self._budget.failures_ms)} times; the limit is {rules.failures_max}"
+                limit = f"failed {len(each.budget.failures_ms)} times; the limit is {rules.failures_max}"
                 failure.hint = f"{failure.hint}; {limit}" if failure.hint else limit
             raise failure
         self._tell("failed", query=each.plan.name, error=failure.line(), restart_in_ms=delay_ms)
