@@ -26,14 +26,13 @@ _NOISE: Final = (
 
 
 class PipelineFailed(Exception):
-    """A pipeline cannot go on: what, where in the user's files, and whether trying again could help."""
+    """A pipeline cannot go on: what, where in the user's files, and what to do."""
 
-    def __init__(self, what: str, place: Place | None = None, *, hint: str = "", curable: bool = False) -> None:
+    def __init__(self, what: str, place: Place | None = None, *, hint: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.place = place
         self.hint = hint
-        self.curable = curable
 
     def line(self) -> str:
         """All of it in one line, as events and logs carry it."""
@@ -97,22 +96,18 @@ def failed_at(error: BaseException, text: Text | None, place: Place, folder: Pat
     at = place_in_files(said, folder) or (text.place if text is not None else place)
     if text is not None and explained.line is not None and explained.position is not None:
         at = text.at(explained.line, explained.position)
-    return PipelineFailed(f"{what}: {explained.sentence}", at, hint=hint_for(said))
+    # Spark's errors say what they are; a Python error such as KeyError('total') is nothing without its name.
+    kind = "" if type(error).__module__.startswith(("pyspark.", "py4j.")) else f"{type(error).__name__}: "
+    return PipelineFailed(f"{what}: {kind}{explained.sentence}", at, hint=hint_for(said))
 
 
-_HINTS: Final = (
-    ("STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", "set mode: update, or add a watermark to the source"),
-    ("Append output mode not supported", "set mode: update, or add a watermark to the source"),
-    ("watermark", "add 'watermark: {column, delay}' to the sources that are joined"),
-    ("checkpoint", "a changed pipeline may need a new checkpoint folder"),
-)
+_APPEND_NEEDS_A_WATERMARK: Final = ("STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", "Append output mode not supported")
 
 
 def hint_for(said: str) -> str:
     head = said[:600]
-    for word, hint in _HINTS[:2]:
-        if word in head:
-            return hint
+    if any(words in head for words in _APPEND_NEEDS_A_WATERMARK):
+        return "set mode: update, or add a watermark to the source"
     if "STREAM" in head and "watermark" in head and "join" in head.lower():
-        return _HINTS[2][1]
+        return "add 'watermark: {column, delay}' to the sources that are joined"
     return ""

@@ -13,8 +13,8 @@ from moldau.pipelines import options
 from moldau.pipelines.durations import spoken
 from moldau.pipelines.failures import PipelineFailed, failed_at
 from moldau.pipelines.graph import inputs, needed_for, python_arguments
-from moldau.pipelines.places import Place, Text
-from moldau.pipelines.python_code import CodeFailed, load_object
+from moldau.pipelines.places import Mistakes, Place, Text
+from moldau.pipelines.python_code import CodeFailed, load_object, place_in, signature
 from moldau.pipelines.read_sources import PARSED
 from moldau.pipelines.spec import (
     FileSource,
@@ -31,6 +31,7 @@ from moldau.pipelines.spec import (
 )
 
 _TIME_MODES = {"event": "EventTime", "processing": "ProcessingTime", "none": "None"}
+_WRONG_SCHEMA = ("PARSE_SYNTAX_ERROR", "UNSUPPORTED_DATATYPE")
 
 
 class Frames:
@@ -69,7 +70,7 @@ class Frames:
             return self._resolved(frame)
         except Exception as error:
             text = source.schema if isinstance(source, TopicSource | FileSource) else None
-            wrong_schema = text is not None and "PARSE_SYNTAX_ERROR" in str(error)
+            wrong_schema = text is not None and any(words in str(error) for words in _WRONG_SCHEMA)
             place = _watermark_place(error, source.watermark) or source.place
             raise failed_at(
                 error, text if wrong_schema else None, place, self._folder, f"source '{source.name}'"
@@ -118,17 +119,20 @@ class Frames:
             elif isinstance(step, PythonStep):
                 frame = self._call(step, built)
             else:
-                text = step.output
                 frame = _stateful(step, built[step.source.value])
-                text = None
             return self._resolved(_with_watermark(frame, step.watermark))
         except PipelineFailed:
             raise
         except CodeFailed as failure:
             raise PipelineFailed(f"step '{step.name}': {failure}", failure.place) from failure
         except Exception as error:
-            place = _watermark_place(error, step.watermark) or _code_place(step, error)
-            raise failed_at(error, text, place, self._folder, f"step '{step.name}'") from error
+            if isinstance(step, StatefulStep) and any(words in str(error) for words in _WRONG_SCHEMA):
+                text = step.output
+            marked = _watermark_place(error, step.watermark)
+            place = marked or _code_place(step, error)
+            raise failed_at(
+                error, None if marked else text, place, self._folder, f"step '{step.name}'"
+            ) from error  # fmt: skip
 
     def watermarked(self, step: Step, frame: Any) -> Any:
         return _with_watermark(frame, step.watermark)
@@ -205,7 +209,15 @@ def _key_text() -> Any:
 
 
 def _stateful(step: StatefulStep, frame: Any) -> Any:
+    from pyspark.sql.streaming import StatefulProcessor
+
     processor = load_object(step.processor)(**step.arguments)
+    if not isinstance(processor, StatefulProcessor):  # Spark would only say that a worker crashed
+        raise PipelineFailed(
+            f"step '{step.name}': {step.processor} is no StatefulProcessor",
+            step.processor.place,
+            hint="derive the class from pyspark.sql.streaming.StatefulProcessor",
+        )
     grouped = frame.groupBy(*step.by)
     transform = grouped.transformWithStateInPandas if step.pandas else grouped.transformWithState
     return transform(
@@ -227,20 +239,16 @@ def _watermark_place(error: Exception, watermark: Watermark | None) -> Place | N
 
 
 def _function_place(step: PythonStep) -> Place | None:
-    from moldau.pipelines.places import Mistakes
-    from moldau.pipelines.python_code import signature
-
     found = signature(step.function, is_class=False, mistakes=Mistakes())
     return None if found is None else found.place
 
 
 def _code_place(step: Step, error: Exception) -> Place:
-    """Where in the user's function an error came up; else where the step is."""
-    if isinstance(step, PythonStep):
-        from moldau.pipelines.python_code import place_in
-
-        code = getattr(step.function.given, "__code__", None)
-        file = step.function.file or (Path(code.co_filename) if code is not None else None)
-        found = place_in(error, file) if file is not None else None
-        return found or step.function.place
-    return step.place
+    """Where in the user's code an error came up; else where the step is."""
+    if isinstance(step, SqlStep):
+        return step.place
+    reference = step.function if isinstance(step, PythonStep) else step.processor
+    code = getattr(reference.given, "__code__", None)
+    file = reference.file or (Path(code.co_filename) if code is not None else None)
+    found = place_in(error, file) if file is not None else None
+    return found or (reference.place if isinstance(step, PythonStep) else step.place)

@@ -10,6 +10,8 @@ import pytest
 
 from moldau.pipelines import options
 from moldau.pipelines.declarative import DEFINITIONS, SPEC_FILE, command, definitions, generate, streaming_sql
+from moldau.pipelines.failures import PipelineFailed
+from moldau.pipelines.frames import Frames
 from moldau.pipelines.graph import inputs, is_stream, needed_for
 from moldau.pipelines.load import load, load_or_raise
 from moldau.pipelines.places import Mistakes
@@ -230,6 +232,38 @@ sinks:
   - {from: joined, name: out, topic: out, key: x}
   - {from: total, table: totals, mode: complete}
 """
+
+
+BROKEN = """
+class Plain:
+    def __init__(self, limit):
+        self.limit = {"a": 1}[limit]
+
+
+def no(views):
+    return views["total"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        ("stateful: {processor: 'b.py:Plain', from: views, by: [a], output: a INT, with: {limit: a}}",
+         "p.yaml:5:37: step 'x': b.py:Plain is no StatefulProcessor"
+         " (derive the class from pyspark.sql.streaming.StatefulProcessor)"),
+        ("stateful: {processor: 'b.py:Plain', from: views, by: [a], output: a INT, with: {limit: b}}",
+         "b.py:4:1: step 'x': KeyError: 'b'"),
+        ("python: 'b.py:no'", "b.py:8:1: step 'x': KeyError: 'total'"),
+    ],
+)  # fmt: skip
+def test_code_of_the_user_that_fails_is_told_with_its_place(tmp_path: Path, step: str, told: str) -> None:
+    pytest.importorskip("pyspark")
+    (tmp_path / "b.py").write_text(BROKEN)
+    head = f"pipeline: p\nsources:\n  views: {{rate: 1}}\nsteps:\n  - {{name: x, {step}}}\n"
+    pipeline = read(tmp_path, head + "sinks: [{from: x, console: true}]\n")
+    with pytest.raises(PipelineFailed) as failed:
+        Frames(None, pipeline).step(pipeline.steps["x"], {"views": {}})
+    assert failed.value.line() == f"{tmp_path}/{told}"
 
 
 def test_the_declarative_project(tmp_path: Path) -> None:

@@ -92,7 +92,9 @@ def test_errors_are_placed_in_the_users_files() -> None:
     sql = Text("SELECT a\nFROM b", Place("p.yaml", 7, 10), first_line=8, indent=6)
     failure = failed_at(ValueError("no such column; line 2 pos 5"), sql, Place("p.yaml", 1), folder, "step 'x'")
     assert failure.place == Place("p.yaml", 9, 12)
-    assert failure.line().startswith("p.yaml:9:12: step 'x': no such column")
+    assert failure.line().startswith("p.yaml:9:12: step 'x': ValueError: no such column")
+    nameless = failed_at(KeyError("total"), None, Place("p.yaml", 1), folder, "step 'x'")
+    assert nameless.what == "step 'x': KeyError: 'total'"
 
 
 def test_output_mode_errors_get_a_hint() -> None:
