@@ -1,8 +1,8 @@
 """The Spark side of writing: `df.write.format("moldau")` and `df.writeStream.format("moldau")`.
 
 Tasks write, each in a transaction of its own, and hand it over open (`task`). The driver then decides the batch as
-a whole (`client/decisions`). Nothing is remembered between two batches but in the broker: the process that commits is
-Spark's to keep or to replace.
+a whole (`client/decisions`). Nothing that is needed is remembered between two batches but in the broker: the process
+that commits is Spark's to keep or to replace.
 """
 
 from __future__ import annotations
