@@ -16,6 +16,7 @@ NEW_PARTITION: Final = "removed by retention or a delete before the query first 
 NEW_TOPIC: Final = "removed before the query began to read the topic"
 CREATED_AGAIN: Final = "the topic was deleted and created again; what was not read of the old one is gone"
 TOPIC_GONE: Final = "the topic does not exist any more"
+NOT_SUBSCRIBED: Final = "the options do not name it any more"
 PARTITION_GONE: Final = "the partition does not exist any more"
 TRUNCATED: Final = (
     "the log ends before them (it was cut by an unclean leader change, the topic was created again, or they were "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -21,7 +22,7 @@ from moldau.model.ids import TopicPartition
 from moldau.spark.session import Contact, with_cluster
 from moldau.spark.source import log_ends, plan
 from moldau.spark.source.batch_reader import read_partition, report, share
-from moldau.spark.source.loss import Loss
+from moldau.spark.source.loss import NOT_SUBSCRIBED, Loss
 from moldau.spark.source.offsets import Offsets, from_document, to_document
 from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.plan import Snapshot
@@ -184,5 +185,11 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _report(self, losses: Sequence[Loss]) -> None:
         """Once for each: a batch is looked at when its end is chosen and when it is planned."""
+        losses = [self._explained(loss) for loss in losses]
         report([loss for loss in losses if loss not in self._told], fail=self.options.fail_on_data_loss)
         self._told = set(losses)
+
+    def _explained(self, loss: Loss) -> Loss:
+        """What is not found may exist and only be left out of the options since the query was last started."""
+        named = self.options.subscription.includes(TopicPartition(loss.topic, loss.partition))
+        return loss if named else replace(loss, reason=NOT_SUBSCRIBED)

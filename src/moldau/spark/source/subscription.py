@@ -29,6 +29,12 @@ class Subscription:
             return self.pattern
         return ",".join(self.topics or sorted({partition.topic for partition in self.assigned}))
 
+    def includes(self, partition: TopicPartition) -> bool:
+        """Whether it would be read if it existed."""
+        if self.assigned:
+            return partition in self.assigned
+        return partition.topic in self.topics or self.matches(partition.topic)
+
     def matches(self, topic: str, *, internal: bool = False) -> bool:
         """Of patterns. Topics for the workings (`__...`) are meant only by patterns that say so."""
         if self.pattern is None or internal or (topic.startswith("__") and not self.pattern.startswith("__")):

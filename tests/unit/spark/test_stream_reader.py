@@ -1,4 +1,4 @@
-"""When a stream tells its group how far it is."""
+"""What a stream tells: its group how far it is, and people what they lose."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from moldau.model.ids import TopicPartition
 from moldau.spark.source import log_ends, stream_reader
+from moldau.spark.source.loss import NOT_SUBSCRIBED, TOPIC_GONE, Loss, SourceDataLost
 from moldau.spark.source.offsets import Offsets
 from moldau.spark.source.options import parse
 from moldau.spark.source.plan import Snapshot
@@ -72,3 +73,20 @@ def test_no_group_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(monkeypatch, commitOffsets="false")
     scene.reaches(5)
     assert scene.commits == []
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"subscribe": "orders"}, NOT_SUBSCRIBED),
+        ({"subscribe": "orders,refunds"}, TOPIC_GONE),
+        ({"subscribePattern": "ord.*"}, NOT_SUBSCRIBED),
+        ({"subscribePattern": ".*"}, TOPIC_GONE),
+        ({"assign": '{"refunds":[1]}'}, NOT_SUBSCRIBED),
+        ({"assign": '{"refunds":[0]}'}, TOPIC_GONE),
+    ],
+)
+def test_a_topic_that_the_options_left_out_is_not_called_deleted(options: dict[str, str], reason: str) -> None:
+    reader = MoldauStreamReader(parse({"bootstrap": "nowhere:1", **options}, streaming=True))
+    with pytest.raises(SourceDataLost, match=reason):
+        reader._report([Loss("refunds", 0, 5, None, TOPIC_GONE)])
