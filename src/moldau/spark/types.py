@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.model.failures import WorldError
+from moldau.model.ids import NO_TOPIC_ID
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -84,8 +85,10 @@ def lost_sentence(topic: str, partition: int, start: int, end: int, reason: str)
     )
 
 
-def topic_id_text(raw: bytes) -> str:
-    """A topic id as Kafka prints it."""
+def topic_id_text(raw: bytes) -> str | None:
+    """A topic id as Kafka prints it; None where the broker is too old to have one."""
+    if raw == NO_TOPIC_ID:
+        return None
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 

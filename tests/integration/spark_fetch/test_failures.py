@@ -40,7 +40,7 @@ def offsets_read(settings: ReadSettings, *ranges: OffsetRange) -> list[int]:
     return [offset for batch in batches(settings, ranges) for offset in batch.column("offset").to_pylist()]
 
 
-def topic_id(bootstrap: str, topic: str) -> str:
+def topic_id(bootstrap: str, topic: str) -> str | None:
     pool = pool_for(bootstrap, {"client.id": "asks for ids"})
     pool.refresh([topic])
     found = pool.topic(topic)

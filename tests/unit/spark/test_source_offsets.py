@@ -8,7 +8,8 @@ import random
 import pytest
 
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
-from moldau.spark.source.offsets import Offsets, OffsetsUnreadable, from_document, to_document, topic_id_text
+from moldau.spark.source.offsets import Offsets, OffsetsUnreadable, from_document, to_document
+from moldau.spark.types import topic_id_text
 
 
 def test_topics_by_name_partitions_by_number_ids_last() -> None:

@@ -22,11 +22,12 @@ from moldau.model.errors import ErrorCode
 from moldau.model.failures import MoldauError
 from moldau.model.ids import TopicPartition
 from moldau.spark.option_reader import OptionsWrong
-from moldau.spark.source.offsets import Offsets, topic_id_text
+from moldau.spark.source.offsets import Offsets
 from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.plan import Snapshot
 from moldau.spark.source.positions import Anchor, Limit
 from moldau.spark.source.subscription import Subscription
+from moldau.spark.types import topic_id_text
 
 LOOK_AGAIN_S: Final = (0.2, 0.5, 1.0)
 """A broker may be a moment behind the others; what looks like a loss is looked at again before it is told."""

@@ -8,14 +8,13 @@ topic that was deleted and created again from the one that was read before.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from moldau.client.cluster import group_by_topic
 from moldau.model.failures import MoldauError
-from moldau.model.ids import NO_TOPIC_ID, TopicPartition
+from moldau.model.ids import TopicPartition
 
 IDS: Final = "#ids"
 INITIAL: Final = "#initial"
@@ -71,10 +70,3 @@ def from_document(document: Mapping[str, Any]) -> Offsets:
             "Give the query a checkpoint of its own"
         ) from None
     return Offsets(partitions, ids, initial)
-
-
-def topic_id_text(topic_id: bytes) -> str | None:
-    """Kafka's text form of a topic id; None where the broker is too old to have one."""
-    if topic_id == NO_TOPIC_ID:
-        return None
-    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from moldau.config.mistakes import nearest
@@ -33,8 +33,6 @@ from moldau.spark.source.positions import (
 )
 from moldau.spark.source.subscription import SUBSCRIPTIONS, Subscription, group_name
 from moldau.spark.types import AVRO, BINARY, FAILFAST, FORMATS, JSON, MODES, STRING, Format, ReadSettings
-
-T = TypeVar("T")
 
 STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 OWN: Final = (
