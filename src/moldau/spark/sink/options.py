@@ -283,11 +283,7 @@ class _Columns:
         kind: Any = self.types["headers"]
         entry = getattr(kind, "elementType", None)
         parts = [(one.name, type_name(one.dataType)) for one in getattr(entry, "fields", [])]
-        if (
-            len(parts) != 2
-            or parts[0] != ("key", "string")
-            or parts[1] not in (("value", "binary"), ("value", "string"))
-        ):
+        if parts not in _HEADER_PARTS:
             self.mistakes.append(
                 f"column headers is {kind.simpleString()}, and must be array<struct<key: string, value: binary>>"
             )
