@@ -30,7 +30,7 @@ def numbered(count: int, *, step_ms: int = 1000) -> list[Outgoing]:
     return [Outgoing(0, b"k%d" % i, b"v%d" % i, BASE_MS + i * step_ms) for i in range(count)]
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

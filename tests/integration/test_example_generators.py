@@ -17,7 +17,7 @@ from moldau.examples.events import Example
 
 def values(bootstrap: str, topic: str) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True})
-    partitions = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    partitions = set(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in sorted(partitions)])
     found: list[bytes | None] = []
     while partitions:

@@ -21,7 +21,7 @@ def test_a_foreign_client_sees_the_same_topic(moldau: Moldau) -> None:
     topic.produce([b"from the test"])
     consumer = Consumer({"bootstrap.servers": moldau.bootstrap, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic.name, 0, 0)])
-    (message,) = consumer.consume(1, timeout=10)
+    (message,) = consumer.consume(1, timeout=60)
     consumer.close()
     assert message.value() == b"from the test"
 

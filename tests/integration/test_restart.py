@@ -72,7 +72,7 @@ def test_the_files_of_a_deleted_topic_go(tmp_path: Path) -> None:
         client.produce("short-lived", numbered(0, 100))
         assert len(list(broker.data_dir.glob("short-lived-*"))) == 3
         client.delete_topic("short-lived")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while list(broker.data_dir.glob("short-lived-*")):
             assert time.monotonic() < deadline, "the files are still there"
             time.sleep(0.05)
@@ -107,7 +107,7 @@ def test_no_automatic_topics_when_told_so(tmp_path: Path) -> None:
 
 def test_a_browser_gets_an_answer(bootstrap: str) -> None:
     host, _, port = bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = connection.recv(4096)
     assert answer.startswith(b"HTTP/1.1 ")
@@ -116,5 +116,5 @@ def test_a_browser_gets_an_answer(bootstrap: str) -> None:
 
 def test_a_second_broker_does_not_take_the_directory(own_broker: BrokerProcess) -> None:
     command = [sys.executable, "-m", "moldau", "up", "--data-dir", str(own_broker.data_dir), "--listen", "127.0.0.1:0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert own_broker.bootstrap in done.stdout, "it tells where the first one listens"

@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from moldau.cli.broker_process import BrokerProcess
 from tests.integration.conftest import EXTERNAL
@@ -15,7 +23,7 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "8",
     "offsets.topic.replication.factor": "1",
-    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "30000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "300",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -57,6 +65,13 @@ class Topics:
 
     def delete(self, name: str) -> None:
         for future in self.admin.delete_topics([name]).values():
+            future.result(30)
+
+    def set_for_group(self, group: str, key: str, value: str) -> None:
+        """A setting of one consumer group (KIP-848) before it has members."""
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+        for future in self.admin.incremental_alter_configs([resource]).values():
             future.result(30)
 
     def fill(self, name: str, count: int, partitions: int = 1, start: int = 0) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 WORKER = Path(__file__).with_name("worker.py")
-PATIENCE_S = 40.0
+PATIENCE_S = 120.0
 Partition = tuple[str, int]
 
 

@@ -97,12 +97,12 @@ def test_a_static_member_comes_back_without_a_rebalance(
     client: str, topics: Topics, members: Members, a_topic: str, unique: Unique
 ) -> None:
     group = unique()
-    one = members.start(client, group, [a_topic], instance="one", session_timeout_ms=20_000)
-    two = members.start(client, group, [a_topic], instance="two", session_timeout_ms=20_000)
+    one = members.start(client, group, [a_topic], instance="one", session_timeout_ms=30_000)
+    two = members.start(client, group, [a_topic], instance="two", session_timeout_ms=30_000)
     wait_until_shared([one, two], four(a_topic))
     owned, rebalances = two.assignment, len(one.of("gained", "lost"))
     two.kill()
-    again = members.start(client, group, [a_topic], instance="two", session_timeout_ms=20_000)
+    again = members.start(client, group, [a_topic], instance="two", session_timeout_ms=30_000)
     wait_until_shared([one, again], four(a_topic))
     assert again.assignment == owned
     values = topics.fill(a_topic, 8, 4)
@@ -117,9 +117,9 @@ def test_a_second_instance_of_the_same_name_fences_the_first(
 ) -> None:
     # Not aiokafka: its heartbeats do not carry the instance id, so it never learns that it was replaced.
     group = unique()
-    one = members.start(client, group, [a_topic], instance="only", session_timeout_ms=20_000)
+    one = members.start(client, group, [a_topic], instance="only", session_timeout_ms=30_000)
     wait_until_shared([one], four(a_topic))
-    two = members.start(client, group, [a_topic], instance="only", session_timeout_ms=20_000)
+    two = members.start(client, group, [a_topic], instance="only", session_timeout_ms=30_000)
     wait_until_shared([two], four(a_topic))
     if client == "confluent":
         one.wait("fencing", lambda: any(event["code"] == "_FATAL" for event in one.of("error")))

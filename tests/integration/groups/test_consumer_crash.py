@@ -17,7 +17,7 @@ from tests.integration.groups.members import Members, wait_until_shared
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     if EXTERNAL:
         pytest.skip("this test restarts the broker, so it needs its own")
-    process = BrokerProcess(tmp_path / "data", {**SETTINGS, "group.consumer.session.timeout.ms": "20000"})
+    process = BrokerProcess(tmp_path / "data", SETTINGS)
     process.start()
     try:
         yield process

@@ -45,8 +45,9 @@ def test_members_share_without_stopping(topics: Topics, members: Members, a_topi
     assert len(one.of("lost")) == 1
 
 
-def test_partitions_move_when_a_member_dies(members: Members, a_topic: str, unique: Unique) -> None:
+def test_partitions_move_when_a_member_dies(topics: Topics, members: Members, a_topic: str, unique: Unique) -> None:
     group = unique()
+    topics.set_for_group(group, "consumer.session.timeout.ms", "3000")
     one, two = start(members, group, a_topic), start(members, group, a_topic)
     wait_until_shared([one, two], four(a_topic))
     two.kill()

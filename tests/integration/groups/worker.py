@@ -105,7 +105,7 @@ class Confluent:
     def committed(self, topic: str, partition: int) -> list[Any]:
         from confluent_kafka import TopicPartition
 
-        (row,) = self.consumer.committed([TopicPartition(topic, partition)], timeout=10)
+        (row,) = self.consumer.committed([TopicPartition(topic, partition)], timeout=60)
         return [row.offset if row.offset >= 0 else None, row.metadata or ""]
 
     def seek(self, topic: str, partition: int, offset: int) -> None:

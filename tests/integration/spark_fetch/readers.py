@@ -13,7 +13,7 @@ from confluent_kafka import admin
 from moldau.spark.fetch.read import read_ranges
 from moldau.spark.types import OffsetRange, ReadSettings
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class Row(NamedTuple):
@@ -52,7 +52,7 @@ def independent(bootstrap: str, topic: str, *, read_committed: bool) -> Log:
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         starts = [
             confluent_kafka.TopicPartition(topic, index, confluent_kafka.OFFSET_BEGINNING) for index in partitions
         ]

@@ -15,7 +15,7 @@ import kafka
 import kafka.errors
 
 T = TypeVar("T")
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Fenced(Exception):
@@ -26,7 +26,7 @@ class TransactionalProducer(ABC):
     """`begin`, `send`, `flush`, then `commit` or `abort`; `init` was done by the constructor."""
 
     @abstractmethod
-    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 30_000) -> None: ...
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None: ...
 
     @abstractmethod
     def begin(self) -> None: ...
@@ -52,14 +52,14 @@ class TransactionalProducer(ABC):
 
 
 class ByConfluent(TransactionalProducer):
-    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 30_000) -> None:
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
         self._bootstrap = bootstrap
         self._producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
-                "message.timeout.ms": min(timeout_ms, 10_000),
+                "message.timeout.ms": min(timeout_ms, 30_000),
                 "log_level": 0,
             }
         )
@@ -94,7 +94,7 @@ class ByConfluent(TransactionalProducer):
 
 
 class ByAioKafka(TransactionalProducer):
-    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 30_000) -> None:
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
         self._loop = asyncio.new_event_loop()
 
         async def start() -> Any:
@@ -142,7 +142,7 @@ class ByAioKafka(TransactionalProducer):
 
 
 class ByKafkaPython(TransactionalProducer):
-    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 30_000) -> None:
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
         self._producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
         )

@@ -19,7 +19,7 @@ Make = Callable[..., TransactionalProducer]
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     made: list[TransactionalProducer] = []
 
-    def one(bootstrap: str, transactional_id: str, timeout_ms: int = 30_000) -> TransactionalProducer:
+    def one(bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> TransactionalProducer:
         made.append(request.param(bootstrap, transactional_id, timeout_ms))
         return made[-1]
 
@@ -43,7 +43,7 @@ def read(bootstrap: str, topic: str, *, committed: bool, partitions: int = 2) ->
     found = []
     left = partitions
     while left:
-        message = consumer.poll(20.0)
+        message = consumer.poll(60.0)
         assert message is not None, "no end of the partition"
         error, value = message.error(), message.value()
         if error is None:
@@ -123,7 +123,7 @@ def test_a_forgotten_transaction_times_out(
     make: Make, bootstrap: str, wire: WireClient, topic: str, unique: Unique
 ) -> None:
     name = unique()
-    producer = make(bootstrap, name, 1_000)
+    producer = make(bootstrap, name, 4_000)  # not before it has produced
     producer.begin()
     producer.send(topic, 0, "forgotten")
     producer.flush()

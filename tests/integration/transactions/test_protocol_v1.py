@@ -141,7 +141,7 @@ def test_verify_only(wire: WireClient, topic: str, unique: Unique) -> None:
 
 def test_a_transaction_times_out(wire: WireClient, topic: str, unique: Unique) -> None:
     name = unique()
-    pid, epoch = wire.begin(name, timeout_ms=300)
+    pid, epoch = wire.begin(name, timeout_ms=3_000)  # not before it has produced
     wire.add(name, pid, epoch, (topic, 0))
     wire.produce(name, pid, epoch, 0, (topic, 0))
     wire.wait_until(name, "CompleteAbort")

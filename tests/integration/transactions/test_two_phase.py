@@ -21,6 +21,8 @@ from tests.integration.transactions.wire_client import WireClient
 
 pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="Kafka 4.3 does not keep prepared transactions")
 Unique = Callable[[], str]
+SOON_MS = 3_000
+"""A transaction timeout that passes while the test waits for it, and not while it writes."""
 
 
 def written(wire: WireClient, name: str, topic: str, *, v2: bool, timeout_ms: int = 60_000) -> tuple[int, int]:
@@ -80,9 +82,9 @@ def test_nothing_open_nothing_kept(wire: WireClient, unique: Unique) -> None:
 
 def test_no_timeout_ends_a_prepared_transaction(wire: WireClient, topic: str, unique: Unique, bootstrap: str) -> None:
     prepared, ordinary = unique(), unique()
-    written(wire, prepared, topic, v2=True, timeout_ms=300)
+    written(wire, prepared, topic, v2=True, timeout_ms=SOON_MS)
     _, speaker, _ = wire.keep(prepared)
-    written(wire, ordinary, topic, v2=True, timeout_ms=300)
+    written(wire, ordinary, topic, v2=True, timeout_ms=SOON_MS)
     wire.wait_until(ordinary, "CompleteAbort")
     assert wire.state(prepared) == "Ongoing"
     (row,) = rows(bootstrap, "list", "--state", "Ongoing", "--pattern", prepared)
@@ -131,7 +133,7 @@ def test_a_killed_broker_still_knows_it(tmp_path: Path) -> None:
     try:
         wire = WireClient(broker.bootstrap)
         wire.create_topic("t", 2)
-        who = written(wire, "x", "t", v2=True, timeout_ms=300)
+        who = written(wire, "x", "t", v2=True, timeout_ms=SOON_MS)
         _, speaker, _ = wire.keep("x")
         wire.close()
         broker.kill()
@@ -139,7 +141,7 @@ def test_a_killed_broker_still_knows_it(tmp_path: Path) -> None:
         wire = WireClient(broker.bootstrap)
         wire.find_coordinator("x")
         wire.until(lambda: wire.describe("x").error_code == 0)
-        written(wire, "y", "t", v2=True, timeout_ms=300)
+        written(wire, "y", "t", v2=True, timeout_ms=SOON_MS)
         wire.wait_until("y", "CompleteAbort")  # so "x" was looked at, too
         assert wire.state("x") == "Ongoing"
         assert stable(wire, "t") == [0, 0]

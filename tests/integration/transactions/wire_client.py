@@ -45,7 +45,7 @@ from moldau.wire.messages.write_txn_markers import (
 )
 
 T = TypeVar("T")
-ANSWER_WITHIN_S = 20.0
+ANSWER_WITHIN_S = 60.0
 
 
 class WireClient:
