@@ -17,7 +17,6 @@ from moldau.wire.apis import ApiKey
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 T = TypeVar("T")
-METADATA_VERSION_WITH_NULL_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,5 +25,4 @@ ARRAY_ELEMENTS_MAX: Final = 1_000_000
 TAGGED_FIELDS_MAX: Final = 1_000
 """Tagged fields of one struct; a peer that sends more is broken or hostile."""
 
-RECORDS_PER_BATCH_MAX: Final = 2**31 - 1
 HEADERS_PER_RECORD_MAX: Final = 100_000

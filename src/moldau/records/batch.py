@@ -117,10 +117,6 @@ class BatchHeader:
         return self.attributes & DELETE_HORIZON_MASK != 0
 
     @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id > NO_PRODUCER_ID
-
-    @property
     def last_sequence(self) -> i64:
         """Sequence of the last record; numbers wrap from 2^31 - 1 to 0."""
         return sequence_after(self.base_sequence, self.last_offset_delta)

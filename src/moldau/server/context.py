@@ -109,11 +109,6 @@ class RequestContext:
     def principal(self) -> str:
         return self.peer.principal
 
-    @property
-    def client_software(self) -> str:
-        """Name and version the client gave in ApiVersions v3+, or empty."""
-        return f"{self.peer.software_name} {self.peer.software_version}".strip()
-
     def advertised(self) -> tuple[str, int]:
         """Host and port at which this client should reach this node: `advertised.listeners` when set for the
         listener, else the address it dialled. For Metadata, DescribeCluster and FindCoordinator."""

@@ -89,11 +89,6 @@ class TransactionCoordinator:
         """The finalised level: 2 means that clients may use transactions v2."""
         return self._images.image.features.get(TRANSACTION_VERSION, 0)
 
-    @property
-    def completing(self) -> int:
-        """Decided transactions whose markers are not all written."""
-        return len(self._completions)
-
     def start(self) -> None:
         self.shards.start()
         self._images.subscribe(self._react)

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple, TypeAlias
 from moldau.model.ids import NO_TOPIC_ID
 
 NO_MEMBER_ID: Final = ""
-NO_GENERATION: Final = -1
 NO_TICKET: Final = -1
 NO_TIMESTAMP: Final = -1
 

@@ -33,7 +33,6 @@ from moldau.wire.messages.fetch import (
 from moldau.wire.primitives import Writer
 
 SESSIONS_SINCE_VERSION: Final = 7
-DIVERGENCE_SINCE_VERSION: Final = 12
 TOPIC_IDS_SINCE_VERSION: Final = 13
 READ_COMMITTED: Final = 1
 LEADER_HINTS_SINCE_VERSION: Final = 16

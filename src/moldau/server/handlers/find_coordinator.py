@@ -16,7 +16,6 @@ from moldau.wire.messages.find_coordinator import Coordinator, FindCoordinatorRe
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
-SHARE: Final = 2
 BATCHED_FROM: Final = 4
 NO_ERROR_TEXT: Final = "NONE"
 """What Kafka writes where nothing is wrong."""
