@@ -60,12 +60,13 @@ def create(bootstrap: str, *topics: str, partitions: int = 1, **config: str) -> 
         future.result(20)
 
 
-def produce(bootstrap: str, topic: str, records: Iterable[Any]) -> None:
+def produce(bootstrap: str, topic: str, records: Iterable[Any], headers: Mapping[str, bytes] | None = None) -> None:
     """Records are values, or (key, value); dicts go as JSON."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for record in records:
         key, value = record if isinstance(record, tuple) else (None, record)
-        producer.produce(topic, key=key, value=json.dumps(value) if isinstance(value, dict) else value)
+        text = json.dumps(value) if isinstance(value, dict) else value
+        producer.produce(topic, key=key, value=text, headers=dict(headers or {}))
     assert producer.flush(30) == 0
 
 

@@ -238,9 +238,11 @@ def test_bad_records_go_to_the_dead_letter_topic_once_and_python_steps_see_the_r
 ) -> None:  # fmt: skip
     words, bad, out = unique(), unique(), unique()
     create(bootstrap, words, bad, out)
-    records = [("k1", {"word": "hello"}), ("k2", "not json"), ("k3", {"word": "a"}), (b"\xff\xfe", b"\x00\x01"),
-               ("k5", '{"word": {"nested": 1}'), ("k6", {"word": "moldau"})]  # fmt: skip
-    produce(bootstrap, words, records)
+    odd_value = b'{"word":"fine", "and":"more"}'
+    records = [('{"k":1}', {"word": "hello"}), ('{"k":2,"l":0}', "not json"), ('{"k":3}', {"word": "a"}),
+               (b"\xff\xfe", b"\x00\x01"), ('{"k":5}', '{"word": {"nested": 1}'), ('{"k":6}', {"word": "moldau"}),
+               ("no key", odd_value)]  # fmt: skip
+    produce(bootstrap, words, records, headers={"trace": b"\x07"})
     write_file(tmp_path, "words.py", STEPS)
     path = write_file(
         tmp_path,
@@ -250,22 +252,24 @@ pipeline: words
 bootstrap: {bootstrap}
 trigger: available-now
 sources:
-  words: {{topic: {words}, schema: word STRING, dead_letter: {bad}}}
+  words: {{topic: {words}, schema: word STRING, key_format: json, key_schema: k INT, dead_letter: {bad}}}
 steps:
   - {{name: loud, python: "words.py:loud", with: {{least: 2}}}}
 sinks:
-  - {{from: loud, topic: {out}, key: _key, value: word}}
+  - {{from: loud, topic: {out}, key: _key.k, value: word}}
 """,
     )
     for _ in range(2):  # the second run finds nothing new
         run_once(spark, path, {})
         good = [(m.key().decode(), m.value().decode()) for m in read_all(bootstrap, out)]
-        assert sorted(good) == [("k1", "HELLO!"), ("k6", "MOLDAU!")]
+        assert sorted(good) == [("1", "HELLO!"), ("6", "MOLDAU!")]
         letters = read_all(bootstrap, bad)
         assert sorted((m.key(), m.value()) for m in letters) == sorted(
-            [(b"k2", b"not json"), (b"\xff\xfe", b"\x00\x01"), (b"k5", b'{"word": {"nested": 1}')]
-        )
-    headers = dict(next(m for m in letters if m.key() == b"k2").headers())
+            [(b'{"k":2,"l":0}', b"not json"), (b"\xff\xfe", b"\x00\x01"), (b'{"k":5}', b'{"word": {"nested": 1}'),
+             (b"no key", odd_value)]
+        )  # fmt: skip
+    headers = dict(next(m for m in letters if m.value() == b"not json").headers())
+    assert headers["trace"] == b"\x07"
     assert (headers["source.topic"], headers["source.partition"], headers["source.offset"]) == (
         words.encode(), b"0", b"1",
     )  # fmt: skip

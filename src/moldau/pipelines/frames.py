@@ -190,22 +190,15 @@ def _dead_letter_rows(frame: Any, source: TopicSource) -> Any:
     def header(name: str, value: Any) -> Any:
         return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
 
-    headers = F.array(
+    facts = F.array(
         *(header(f"source.{name}", F.col(name)) for name in ("topic", "partition", "offset", "timestamp")),
         header("error", error),
     )
-    key = F.coalesce(F.col("keyRaw"), F.encode(_key_text(), "UTF-8")) if parsed_key else F.col("key")
-    # The raw bytes are kept only where parsing failed; a value that is fine beside a bad key is written as JSON.
-    value = (
-        F.coalesce(F.col("valueRaw"), F.encode(F.to_json(F.col("value")), "UTF-8")) if parsed_key else F.col("valueRaw")
+    headers = F.coalesce(F.concat(F.col("headers"), facts), facts)
+    key = F.col("keyRaw") if parsed_key else F.col("key")
+    return frame.where(error.isNotNull()).select(
+        key.alias("key"), F.col("valueRaw").alias("value"), headers.alias("headers")
     )
-    return frame.where(error.isNotNull()).select(key.alias("key"), value.alias("value"), headers.alias("headers"))
-
-
-def _key_text() -> Any:
-    from pyspark.sql import functions as F
-
-    return F.to_json(F.col("key"))
 
 
 def _stateful(step: StatefulStep, frame: Any) -> Any:

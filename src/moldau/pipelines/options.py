@@ -26,7 +26,7 @@ def reading(source: TopicSource, group: str, *, stream: bool) -> dict[str, str]:
 
 def reading_bad(source: TopicSource, group: str) -> dict[str, str]:
     """Options for the records that do not parse, with all that a dead letter tells."""
-    names = ["key", "value", "topic", "partition", "offset", "timestamp", "valueError", "valueRaw"]
+    names = ["key", "value", "topic", "partition", "offset", "timestamp", "headers", "valueError", "valueRaw"]
     if source.key_format in PARSED:
         names += ["keyError", "keyRaw"]
     return {
@@ -34,6 +34,7 @@ def reading_bad(source: TopicSource, group: str) -> dict[str, str]:
         **_starting(source, stream=True),
         **_format("value", source, REPORT),
         **(_format("key", source, REPORT) if source.key_format in PARSED else {}),
+        "includeHeaders": "true",
         "columns": ",".join(names),
         **_limit(source, True),
         **source.options,

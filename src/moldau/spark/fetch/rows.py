@@ -144,6 +144,7 @@ class Rows:
     def _assemble(self, piece: dict[str, Any], part: OffsetRange) -> Any:
         """Decode key and value of a piece and treat what does not decode as its mode says."""
         dropped: set[int] = set()
+        reported: dict[str, tuple[Any, Decoded]] = {}
         for side, decoder in self._decoders.items():
             how: Format = getattr(self._settings, side)
             raw = piece[side]
@@ -155,7 +156,10 @@ class Rows:
             if how.mode == DROPMALFORMED:
                 dropped.update(decoded.errors)
             elif how.reports_errors:
-                piece[side + _ERROR], piece[side + _RAW] = _error_columns(raw, decoded)
+                reported[side] = (raw, decoded)
+        bad = {row for _, decoded in reported.values() for row in decoded.errors}
+        for side, (raw, decoded) in reported.items():
+            piece[side + _ERROR], piece[side + _RAW] = _error_columns(raw, decoded, bad)
         batch = pa.RecordBatch.from_arrays([piece[name] for name in self._names], schema=self._schema)
         if dropped:
             batch = batch.filter(pa.array([row not in dropped for row in range(batch.num_rows)]))
@@ -171,11 +175,11 @@ class Rows:
         return known.slice(0, count)
 
 
-def _error_columns(raw: Any, decoded: Decoded) -> tuple[Any, Any]:
-    """The reason and the bytes of what did not decode; null elsewhere."""
+def _error_columns(raw: Any, decoded: Decoded, bad: set[int]) -> tuple[Any, Any]:
+    """Why this side did not decode, and its bytes in every bad row: a record is set aside as a whole."""
     count = len(raw)
-    if not decoded.errors:
+    if not bad:
         return pa.nulls(count, pa.string()), pa.nulls(count, pa.binary())
     reasons = [decoded.errors.get(row) for row in range(count)]
-    kept = [raw[row].as_py() if row in decoded.errors else None for row in range(count)]
+    kept = [raw[row].as_py() if row in bad else None for row in range(count)]
     return pa.array(reasons, pa.string()), pa.array(kept, pa.binary())
