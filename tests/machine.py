@@ -29,9 +29,15 @@ def _reference_work(text: str) -> float:
     return time.process_time() - began
 
 
-def seconds_queued(pid: int) -> float:
-    """How long a process was ready to run while others had the processor; 0 where the system does not tell."""
+def seconds_queued(*pids: int) -> float:
+    """How long threads of these processes were ready to run while others had the processor; 0 where the system does
+    not tell. Waiting for a lock or a disk is not counted: it is the processes' own."""
+    threads = [file for pid in pids for file in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(_queued_ns(file) for file in threads) / 1e9
+
+
+def _queued_ns(schedstat: Path) -> int:
     try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    except FileNotFoundError:
-        return 0.0
+        return int(schedstat.read_text().split()[1])
+    except OSError:  # the thread has ended
+        return 0

@@ -40,7 +40,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "5",
 }
 ZOMBIE_S = 3.0  # longer than the members' session timeout of two seconds
-STALLED_S = 60.0
+STALLED_S = 180.0
 TOPIC_CONFIG = {"segment.bytes": "1048576"}
 
 

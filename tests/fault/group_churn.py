@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from moldau.cli.broker_process import BrokerProcess
 from tests.fault.churn_members import ClassicMember, ConsumerMember, LightMember, Ownership, RealMember
+from tests.machine import seconds_queued
 
 TOPIC, GROUP = "restless", "crowd"
 SETTINGS = {
@@ -34,7 +36,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
 }
 STILL_S = 1.5  # nothing moved for this long: settled
-QUIET_S_MAX = 40.0  # how long to watch before giving up
+QUIET_S_MAX = 120.0  # how long to watch before giving up
 
 
 @dataclass
@@ -46,12 +48,17 @@ class Facts:
     generations: int = 0
     changes: int = 0
     settled_s: float = -1.0
+    queued_s: float = 0.0
+    """How long members and broker waited for a processor meanwhile."""
     problems: list[str] = field(default_factory=list)
 
 
 class Churn:
-    def __init__(self, bootstrap: str, facts: Facts, members: int, partitions: int, real: int, seed: int) -> None:
-        self.bootstrap, self.facts, self.members_max = bootstrap, facts, members
+    def __init__(
+        self, broker: BrokerProcess, facts: Facts, members: int, partitions: int, real: int, seed: int
+    ) -> None:
+        self.bootstrap, self.facts, self.members_max = broker.bootstrap, facts, members
+        self.pids = (broker.pid, os.getpid())
         self.rng = random.Random(seed)
         self.ownership = Ownership(partitions)
         self.light: dict[str, LightMember] = {}
@@ -69,9 +76,10 @@ class Churn:
         while time.monotonic() < until:
             await asyncio.sleep(self.rng.expovariate(len(self.light) / 20.0))  # each member moves every 20 s or so
             self.one_change()
-        quiet_from = time.monotonic()
+        quiet_from, queued_s = time.monotonic(), seconds_queued(*self.pids)
         await asyncio.gather(*self._ending)
         await self.settle(quiet_from)
+        self.facts.queued_s = max(0.0, seconds_queued(*self.pids) - queued_s)
         await self.end()
 
     def one_change(self) -> None:
@@ -153,7 +161,7 @@ def run(
         admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(60)
 
         async def churn() -> None:
-            await Churn(broker.bootstrap, facts, members, partitions, real, seed).run(seconds)
+            await Churn(broker, facts, members, partitions, real, seed).run(seconds)
 
         asyncio.run(churn())
         return facts

@@ -15,14 +15,14 @@ def check(story: Story) -> None:
     assert story.uncommitted_count > story.records, "no transaction was ever aborted: the run showed nothing"
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_kills_of_worker_and_broker(tmp_path: Path) -> None:
     story = run(tmp_path, records=3000, kills=2, seed=3, transaction=10)
     assert (story.worker_kills, story.broker_kills) == (2, 2)
     assert story.judge() == []
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_two_workers_and_zombies(tmp_path: Path) -> None:
     story = run(tmp_path, records=3000, kills=0, workers=2, zombies=2, seed=4, transaction=10)
     assert story.zombies == 2

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fault.churn_members import Ownership, decoded, encoded, range_shares
 from tests.fault.group_churn import Facts, run
+from tests.machine import slowness
 
 PROTOCOLS = ("classic", "consumer")
 SETTLED_S_MAX = 10.0
@@ -16,7 +17,7 @@ SETTLED_S_MAX = 10.0
 
 def check(facts: Facts) -> None:
     assert facts.problems == []
-    assert 0 <= facts.settled_s < SETTLED_S_MAX
+    assert 0 <= facts.settled_s < SETTLED_S_MAX * slowness() + facts.queued_s
     assert facts.generations > 1
     assert facts.left + facts.vanished > 0
 

@@ -34,9 +34,8 @@ def test_a_broker_that_cannot_prepare() -> None:
     assert done.returncode == 0, done.stderr[-5000:]
 
 
-@pytest.mark.timeout(120)
 def test_a_sink_without_a_decision_is_found_out() -> None:
-    done = attack("--batches", "3", "--planted", timeout_s=110)
+    done = attack("--batches", "3", "--planted", timeout_s=600)
     assert done.returncode == 1
     assert "is there 2 times" in done.stderr
 

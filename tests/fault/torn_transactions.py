@@ -40,7 +40,7 @@ from tests.fault.torn_producers import (
 
 PRODUCERS = 4
 SETTINGS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.partitions": "5"}
-END_S = 60.0
+END_S = 180.0
 
 
 @dataclass

@@ -24,11 +24,11 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, **config: str) ->
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin = AdminClient({"bootstrap.servers": bootstrap})
     futures = admin.create_topics([NewTopic(name, partitions, config=settings)])
-    futures[name].result(timeout=20)
+    futures[name].result(timeout=60)
     return name
 
 
-def read_all(bootstrap: str, topic: str, *, committed: bool = True, timeout_s: float = 30) -> list[Seen]:
+def read_all(bootstrap: str, topic: str, *, committed: bool = True, timeout_s: float = 120) -> list[Seen]:
     """Every visible record, by partition and offset. An open transaction hides what comes after it."""
     consumer = Consumer(
         {
@@ -42,7 +42,7 @@ def read_all(bootstrap: str, topic: str, *, committed: bool = True, timeout_s: f
         }
     )
     try:
-        found = consumer.list_topics(topic, timeout=10).topics[topic]
+        found = consumer.list_topics(topic, timeout=60).topics[topic]
         if found.error is not None:
             return []
         open_partitions = set(found.partitions)

@@ -37,7 +37,7 @@ def left_behind(scratch: Path) -> list[str]:
 
 
 def assert_nothing_left(scratch: Path) -> None:
-    deadline = time.monotonic() + 20  # Spark's Python workers notice by themselves that their Java is gone
+    deadline = time.monotonic() + 120  # Spark's Python workers notice by themselves that their Java is gone
     while left_behind(scratch) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert left_behind(scratch) == []

@@ -77,11 +77,11 @@ def read_all(bootstrap: str, topic: str) -> list[Any]:
          "enable.auto.commit": False, "enable.partition.eof": True}
     )  # fmt: skip
     try:
-        known = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        known = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, index, 0) for index in known])
         waiting = set(known)
         found = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while waiting:
             assert time.monotonic() < deadline, f"partitions {waiting} of {topic} did not end"
             message = consumer.poll(1.0)
@@ -101,7 +101,7 @@ def values(bootstrap: str, topic: str) -> list[dict[str, Any]]:
     return [json.loads(message.value()) for message in read_all(bootstrap, topic)]
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 150) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:g} s for: {what}"

@@ -104,7 +104,7 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
 
 def alive_workers(ui: int) -> int | None:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{ui}/json/", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{ui}/json/", timeout=60) as answer:
             return int(json.load(answer)["aliveworkers"])
     except (OSError, ValueError, KeyError):
         return None

@@ -18,5 +18,5 @@ def test_interrupted_while_spark_starts_it_leaves_nothing(tmp_path: Path) -> Non
         assert process.poll() is None, process.stdout.read()
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=180) == 1
     assert_nothing_left(tmp_path)

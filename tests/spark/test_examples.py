@@ -76,11 +76,11 @@ def run(spark: Any, file: Path, broker: str) -> None:
 def consume(broker: str, topic: str) -> list[Message]:
     """All committed records of a topic, partition by partition in their order, by a client that is not ours."""
     consumer = Consumer({"bootstrap.servers": broker, "group.id": "reader", "enable.partition.eof": True})
-    partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    partitions = sorted(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in partitions])
     messages: list[Message] = []
     unfinished = set(partitions)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while unfinished:
         assert time.monotonic() < deadline, f"{topic} has no end"
         message = consumer.poll(0.5)

@@ -8,16 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from moldau.cli.main import root
+from moldau.pipelines import session
 from moldau.pipelines.metrics import MetricsServer, render
 from moldau.pipelines.run import Outcome, Runner
 from tests.spark.pipeline_kit import Recorder, create, produce, read_all, runner_of, wait_until, write_file
@@ -37,7 +38,7 @@ def running(runner: Runner) -> Iterator[Callable[[], Outcome]]:
     thread.start()
 
     def outcome() -> Outcome:
-        thread.join(timeout=120)
+        thread.join(timeout=300)
         assert ended, "the run did not end"
         return ended[0]
 
@@ -45,7 +46,7 @@ def running(runner: Runner) -> Iterator[Callable[[], Outcome]]:
         yield outcome
     finally:
         runner.request_stop()
-        thread.join(timeout=120)
+        thread.join(timeout=300)
 
 
 def wait_for(runner: Runner, condition: Callable[[], bool], what: str) -> None:
@@ -99,7 +100,7 @@ sinks:
             shown = cli("pipeline", "show", name, "-b", bootstrap)
             assert f"{name}.words" in shown.output
             assert "started" in shown.output
-            with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=60) as answer:
                 metrics = answer.read().decode()
             assert f'moldau_pipeline_input_rows_total{{pipeline="{name}",query="{name}.words"}} 50' in metrics
             assert f'moldau_pipeline_lag_records{{pipeline="{name}",query="{name}.words"}} 0' in metrics
@@ -292,9 +293,9 @@ sinks:
     command += ["--set", f"B={bootstrap}", "--set", f"IN={topic}", "--set", f"OUT={out}", "--metrics-port", "0"]
     process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ))
     try:
-        wait_until(lambda: process.poll() is not None or len(read_all(bootstrap, out)) == 10, "ten rows", 150)
+        wait_until(lambda: process.poll() is not None or len(read_all(bootstrap, out)) == 10, "ten rows")
         process.send_signal(signal.SIGTERM)
-        said, errors = process.communicate(timeout=60)
+        said, errors = process.communicate(timeout=180)
     finally:
         process.kill()
     assert process.returncode == 0, errors
@@ -306,7 +307,11 @@ sinks:
     assert len(read_all(bootstrap, out)) == 10
 
 
-def test_the_command_refuses_before_anything_starts(bootstrap: str, tmp_path: Path) -> None:
+def test_the_command_refuses_before_anything_starts(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(session, "open_session", lambda *arguments: opened.append(arguments))
     path = write_file(
         tmp_path,
         "missing.yaml",
@@ -319,13 +324,12 @@ sinks:
   - {{from: words, topic: out, value: value}}
 """,
     )
-    began = time.monotonic()
     result = cli("pipeline", "run", str(path))
     assert result.exit_code == 1
     assert "error[MD-3004]" in result.output
     assert "missing.yaml:5:18" in result.output
     assert "the cluster has no topic 'no_such_topic_here'" in result.output
-    assert time.monotonic() - began < 10
+    assert opened == []
     connected = cli("pipeline", "validate", "--connect", str(path))
     assert "no_such_topic_here" in connected.output
     assert cli("pipeline", "validate", str(path)).exit_code == 0

@@ -98,6 +98,9 @@ def test_streams_join_streams_and_tables(
         [("c0", tier("c0", "old")), ("c1", tier("c1", "silver")), ("c0", tier("c0", "gold")), ("c1", None)],
     )
     write_file(tmp_path, "countries.csv", "id,country\nc0,CZ\nc1,AT\n")
+    database = f"jdbc:derby:memory:{unique()};create=true"  # Derby comes with Spark
+    named = spark.createDataFrame([("c0", "Anna", 7), ("c1", "Bert", 3)], "id STRING, name STRING, points INT")
+    named.write.jdbc(database, "people")
     path = write_file(
         tmp_path,
         "joins.yaml",
@@ -116,13 +119,17 @@ sources:
     watermark: {{column: paid_at, delay: 10s}}
   customers: {{topic: {customers}, read: table, latest_by: _key, schema: "id STRING, tier STRING"}}
   countries: {{files: ./countries.csv, format: csv, options: {{header: true}}}}
+  people: {{jdbc: "{database}", table: people}}
+  best: {{jdbc: "{database}", query: 'SELECT "id", "points" FROM people WHERE "points" > 5'}}
 steps:
   - name: enriched
     sql: |
-      SELECT p.*, c.tier, n.country
+      SELECT p.*, c.tier, n.country, people.name, best.points
       FROM paid p
       LEFT JOIN customers c ON p.customer = c.id
       LEFT JOIN countries n ON p.customer = n.id
+      LEFT JOIN people ON p.customer = people.id
+      LEFT JOIN best ON p.customer = best.id
   - name: paid
     sql: |
       SELECT o.id, o.customer, p.paid_at
@@ -134,10 +141,11 @@ sinks:
     )
     run_once(spark, path, {})
     rows = sorted(values(bootstrap, out), key=lambda row: int(row["id"]))
-    assert [(row["id"], row["customer"], row.get("tier"), row.get("country")) for row in rows] == [
-        (0, "c0", "gold", "CZ"),
-        (1, "c1", None, "AT"),
-        (4, "c1", None, "AT"),
+    names = ("id", "customer", "tier", "country", "name", "points")
+    assert [tuple(row.get(name) for name in names) for row in rows] == [
+        (0, "c0", "gold", "CZ", "Anna", 7),
+        (1, "c1", None, "AT", "Bert", None),
+        (4, "c1", None, "AT", "Bert", None),
     ]
 
 
@@ -256,13 +264,14 @@ sources:
 steps:
   - {{name: loud, python: "words.py:loud", with: {{least: 2}}}}
 sinks:
-  - {{from: loud, topic: {out}, key: _key.k, value: word}}
+  - {{from: loud, topic: {out}, key: _key.k, value: word, timestamp: 1700000000000L}}
 """,
     )
     for _ in range(2):  # the second run finds nothing new
         run_once(spark, path, {})
         good = [(m.key().decode(), m.value().decode()) for m in read_all(bootstrap, out)]
         assert sorted(good) == [("1", "HELLO!"), ("6", "MOLDAU!")]
+        assert {m.timestamp()[1] for m in read_all(bootstrap, out)} == {1700000000000}  # a whole number is milliseconds
         letters = read_all(bootstrap, bad)
         assert sorted((m.key(), m.value()) for m in letters) == sorted(
             [(b'{"k":2,"l":0}', b"not json"), (b"\xff\xfe", b"\x00\x01"), (b'{"k":5}', b'{"word": {"nested": 1}'),

@@ -115,7 +115,7 @@ def test_keys_are_spread_as_other_clients_spread_them(spark: Any, bootstrap: str
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(200):
         producer.send(theirs, key=str(number).encode(), value=b"v")
-    producer.close(timeout=20)
+    producer.close(timeout=60)
 
     def places(topic: str) -> set[tuple[bytes | None, int]]:
         return {(row.key, row.partition) for row in read_all(bootstrap, topic)}

@@ -44,7 +44,7 @@ def run_query(
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(120)
+    query.awaitTermination(300)
     assert not query.isActive
     return query
 
@@ -133,7 +133,7 @@ def test_tasks_that_fail_and_are_tried_again(bootstrap: str, unique: Callable[[]
 
 def run_driver(job: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.spark.sink_driver", json.dumps(job)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 def test_batches_without_rows_and_complete_results(
@@ -152,7 +152,7 @@ def test_batches_without_rows_and_complete_results(
         writer = frame.coalesce(1).writeStream.format("moldau").outputMode(mode)
         writer = writer.option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
         query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-        query.awaitTermination(120)
+        query.awaitTermination(300)
 
     run(lines, "append", tmp_path / "lines")
     assert values(bootstrap, topic) == ["a", "a", "a", "b"]
@@ -184,7 +184,7 @@ def test_an_empty_replay_finishes_what_was_decided(
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(120)
+    query.awaitTermination(300)
     assert values(bootstrap, topic) == expected
     assert open_transactions(bootstrap, topic) == 0
 
@@ -231,7 +231,7 @@ def test_foreach_batch_is_exactly_once_with_a_version(
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(120)
+        query.awaitTermination(300)
 
     run()
     forget_last_commits(tmp_path / "check")

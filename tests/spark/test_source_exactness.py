@@ -53,7 +53,7 @@ class Both:
             checkpoint, lambda frame, _: found.extend(rows_of(frame)), availableNow=True, **options
         )
         try:
-            assert query.awaitTermination(90), "the query did not end by itself"
+            assert query.awaitTermination(300), "the query did not end by itself"
         finally:
             query.stop()
         return sorted(found)

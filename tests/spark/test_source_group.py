@@ -35,7 +35,7 @@ def committed(topics: Topics, group: str) -> dict[tuple[str, int], int]:
 def described(topics: Topics, group: str) -> dict[str, Any]:
     """What `moldau group describe` says."""
     command = [sys.executable, "-m", "moldau", "group", "describe", group, "-b", topics.bootstrap, "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -95,7 +95,7 @@ def test_a_limited_query_shows_what_is_left(reads: Reads, topics: Topics, unique
         startingOffsets="earliest",
         maxOffsetsPerTrigger="3",
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(300)
     # While a batch runs, all before it is committed: the group is never a batch behind.
     assert seen == [{(topic, 0): 0}, {(topic, 0): 3}, {(topic, 0): 6}]
     assert reports[0]["lag"] == 6

@@ -65,7 +65,7 @@ def test_small_batches_wait_until_they_are_large_enough_or_too_old(reads: Reads,
         startingOffsets="earliest",
         minOffsetsPerTrigger="3",
         maxOffsetsPerTrigger="50",
-        maxTriggerDelay="4s",
+        maxTriggerDelay="10s",
     )
     try:
         until(lambda: batches == [["first"]])
@@ -77,7 +77,7 @@ def test_small_batches_wait_until_they_are_large_enough_or_too_old(reads: Reads,
         topics.fill(topic, ["fifth"])
         until(lambda: len(batches) == 3)
         assert batches[2] == ["fifth"], "the delay was over"
-        assert time.monotonic() - began > 3
+        assert time.monotonic() - began > 8
     finally:
         query.stop()
 
@@ -87,7 +87,7 @@ def test_progress_tells_how_far_the_topic_goes(reads: Reads, topics: Topics, top
     query = reads.start(
         "c", values_ignored, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="4", availableNow=True
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(300)
     first = query.recentProgress[0].sources[0]
     assert f'"{topic}": {{"0": 4}}' in first.endOffset
     assert f'"{topic}": {{"0": 10}}' in first.latestOffset
@@ -160,7 +160,7 @@ def test_a_failed_batch_is_repeated_with_the_same_records(reads: Reads, topics: 
             raise RuntimeError("planted")
 
         with pytest.raises(StreamingQueryException, match="planted"):
-            reads.start(checkpoint, fail, availableNow=True, **options).awaitTermination(60)
+            reads.start(checkpoint, fail, availableNow=True, **options).awaitTermination(300)
         topics.fill(topic, [f"{checkpoint}3"])
         assert reads.now(checkpoint, **options) == [[f"{checkpoint}1", f"{checkpoint}2"], [f"{checkpoint}3"]]
 
@@ -200,7 +200,7 @@ def test_growth_does_not_keep_available_now_from_ending(reads: Reads, topics: To
 
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "2"}
     query = reads.start("c", grow_meanwhile, availableNow=True, **options)
-    assert query.awaitTermination(60), "the query did not end"
+    assert query.awaitTermination(300), "the query did not end"
     assert batches == [["v000", "v001"], ["v002", "v003"]]
     rest = [value for batch in reads.now("c", **options) for value in batch]
     assert sorted(rest) == ["late0", "late1", "more0", "more1"]

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 class Topics:
@@ -26,11 +26,11 @@ class Topics:
 
     def delete(self, topic: str) -> None:
         _done(self.admin.delete_topics([topic]))
-        until(lambda: topic not in self.admin.list_topics(timeout=10).topics)
+        until(lambda: topic not in self.admin.list_topics(timeout=60).topics)
 
     def grow(self, topic: str, partitions: int) -> None:
         _done(self.admin.create_partitions([NewPartitions(topic, partitions)]))
-        until(lambda: len(self.admin.list_topics(topic, timeout=10).topics[topic].partitions) == partitions)
+        until(lambda: len(self.admin.list_topics(topic, timeout=60).topics[topic].partitions) == partitions)
 
     def trim(self, topic: str, partition: int, before: int) -> None:
         """Remove what lies before an offset, as retention does."""
@@ -48,8 +48,8 @@ class Topics:
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": f"reader-{topic}", "enable.auto.commit": False}
         )
-        places = [TopicPartition(topic, p) for p in consumer.list_topics(topic, timeout=10).topics[topic].partitions]
-        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=10)[1] for place in places}
+        places = [TopicPartition(topic, p) for p in consumer.list_topics(topic, timeout=60).topics[topic].partitions]
+        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=60)[1] for place in places}
         consumer.assign([TopicPartition(place.topic, place.partition, OFFSET_BEGINNING) for place in places])
         found: set[tuple[Any, ...]] = set()
         deadline = time.monotonic() + WAIT_S

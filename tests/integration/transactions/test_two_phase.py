@@ -171,11 +171,10 @@ def test_switched_off_it_is_not_offered(tmp_path: Path) -> None:
         broker.stop()
 
 
-@pytest.mark.timeout(120)
 def test_every_step_of_a_driver_survives_its_death(tmp_path: Path) -> None:
     """The small form of tests/fault/test_two_phase_commit.py: at each step one driver is killed and one is stopped, to
     wake up after its successor."""
     command = [sys.executable, "-m", "tests.fault.two_phase_world", "--script", "--batches", "10"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-5000:]
     assert "every batch exactly once" in done.stderr

@@ -74,7 +74,7 @@ def test_nobody_answers() -> None:
         BrokersUnreachable, match=r"no broker answers at 127\.0\.0\.1:1 \(tried for 0\.3 s\)"
     ) as failure:
         with_cluster(contact, lambda cluster: cluster.refresh(None))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 14  # not the default
     assert "kafka.bootstrap.servers" in str(failure.value)
 
 
