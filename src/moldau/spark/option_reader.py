@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from moldau.client.cluster import parse_bootstrap
+from moldau.config.mistakes import nearest
 from moldau.model.failures import MoldauError
 from moldau.spark.option_values import parse_boolean
 
@@ -62,10 +63,18 @@ class OptionReader:
     def bootstrap(self, client: Mapping[str, str]) -> str:
         given = client.get("bootstrap.servers") or self.options.get("bootstrap")
         if not given:
-            self.mistakes.append("option kafka.bootstrap.servers is missing: say where a broker is, as HOST:PORT")
+            near = nearest("kafka.bootstrap.servers", self.options)
+            meant = f" ('{near}' is none of the options)" if near else ""
+            self.mistakes.append(
+                f"option kafka.bootstrap.servers is missing{meant}: say where a broker is, as HOST:PORT"
+            )
             return ""
+        # Kafka's own client lets listeners be copied from a broker's settings, protocol and all.
+        bare = ",".join(part.strip().removeprefix("PLAINTEXT://") for part in given.split(","))
         try:
-            parse_bootstrap(given)
+            if "://" in bare:
+                raise ValueError(f"'{given}' is not HOST:PORT")
+            parse_bootstrap(bare)
         except ValueError as mistake:
             self.mistakes.append(f"option kafka.bootstrap.servers: {mistake}")
-        return given
+        return bare

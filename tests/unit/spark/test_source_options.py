@@ -53,8 +53,16 @@ def test_bootstrap_is_a_short_name_for_the_servers() -> None:
 def test_the_servers_are_needed_and_checked() -> None:
     with pytest.raises(OptionsWrong, match=r"kafka\.bootstrap\.servers is missing"):
         parse({"subscribe": "t"})
-    with pytest.raises(OptionsWrong, match="'a:port' is not HOST:PORT"):
-        parse({"subscribe": "t", "kafka.bootstrap.servers": "a:port"})
+    with pytest.raises(OptionsWrong, match=r"'kafka\.bootstrap\.server' is none of the options"):
+        parse({"subscribe": "t", "kafka.bootstrap.server": "a:1"})
+    for wrong in ("a:port", "http://a:1", "SSL://a:1"):
+        with pytest.raises(OptionsWrong, match=f"'{wrong}' is not HOST:PORT"):
+            parse({"subscribe": "t", "kafka.bootstrap.servers": wrong})
+
+
+def test_servers_may_be_copied_from_listeners() -> None:
+    given = "PLAINTEXT://a:1, PLAINTEXT://b:2"
+    assert parse({"subscribe": "t", "kafka.bootstrap.servers": given}).bootstrap == "a:1,b:2"
 
 
 def test_no_options_at_all_names_the_usual_reason() -> None:
