@@ -23,7 +23,7 @@ def clusters(pipeline: Pipeline) -> list[str]:
 async def check_topics(cluster: Cluster, pipeline: Pipeline, mistakes: Mistakes) -> None:
     """Topics that are read must be there; those that are written too, unless the cluster makes them by itself."""
     await cluster.refresh(None)
-    known = [name for name in cluster.topics if not name.startswith("__")]
+    known = list(cluster.topics)
     for source in pipeline.sources.values():
         if isinstance(source, TopicSource) and source.bootstrap == cluster.bootstrap:
             _check_source(source, known, mistakes)
@@ -37,14 +37,25 @@ def _check_source(source: TopicSource, known: list[str], mistakes: Mistakes) -> 
     for topic in source.topics:
         if topic not in known:
             _missing(topic, source.topic_place, known, mistakes)
-    if source.pattern is not None and not any(re.fullmatch(source.pattern, topic) for topic in known):
+    if source.pattern is not None and not any(_matches(source.pattern, topic) for topic in known):
         mistakes.add(
-            source.topic_place, f"no topic matches '{source.pattern}' yet", f"the cluster has {len(known)} topics"
+            source.topic_place,
+            f"no topic matches '{source.pattern}' yet",
+            f"the cluster has {len(_usual(known))} topics",
         )
 
 
+def _matches(pattern: str, topic: str) -> bool:
+    """As the source sees it: a pattern finds internal topics only if it begins as they do."""
+    return (not topic.startswith("__") or pattern.startswith("__")) and re.fullmatch(pattern, topic) is not None
+
+
+def _usual(topics: list[str]) -> list[str]:
+    return [name for name in topics if not name.startswith("__")]
+
+
 def _missing(topic: str, place: Place, known: list[str], mistakes: Mistakes) -> None:
-    hint = nearest(topic, known) or f"moldau topic create {topic}"
+    hint = nearest(topic, _usual(known)) or f"moldau topic create {topic}"
     mistakes.add(place, f"the cluster has no topic '{topic}'", hint)
 
 
