@@ -108,9 +108,12 @@ def run(file: Path, variables: Mapping[str, str], options: RunOptions) -> int:
     mistakes = Mistakes()
     pipeline = load_file(file, variables, mistakes)
     if pipeline is not None:
+        from moldau.pipelines.packages import check_packages
         from moldau.pipelines.sql_check import check_options
 
         check_options(pipeline, mistakes)
+        if options.remote is None:  # a Connect server has its own packages
+            check_packages(pipeline, mistakes)
     refuse(mistakes, file)
     assert pipeline is not None
     check_brokers(pipeline, mistakes, 15.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.pipelines import options
+from moldau.pipelines import options, packages
 from moldau.pipelines.declarative import DEFINITIONS, SPEC_FILE, command, definitions, generate, streaming_sql
 from moldau.pipelines.failures import PipelineFailed
 from moldau.pipelines.frames import Frames
@@ -113,6 +113,18 @@ def test_options_are_told_once_and_where_they_stand(tmp_path: Path, keys: str, c
     (found,) = mistakes.found
     assert (found.place.line, found.place.column) == (3, column)
     assert found.what.startswith(told)
+
+
+def test_missing_packages_are_told_with_the_command_that_adds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None if name == "deltalake" else name)
+    text = TOPICS.replace("console: true", "delta: ./lake")
+    mistakes = Mistakes()
+    packages.check_packages(read(tmp_path, text), mistakes)
+    (found,) = mistakes.found
+    assert (found.place.line, found.what) == (14, "sink 'raw' needs the package 'deltalake'")
+    assert found.hint == 'pip install "moldau[delta]"'
 
 
 def test_each_sink_is_a_query_with_its_own_group_and_checkpoint(tmp_path: Path) -> None:
