@@ -110,7 +110,7 @@ def check_spark() -> Iterator[Finding]:
         java = find_java()
         yield Finding(area, OK, f"Java {java.major} at {java.path}")
     except JavaUnusable as unusable:
-        yield Finding(area, WARNING, str(unusable).splitlines()[0], INSTALL[0].split(":", 1)[1].strip())
+        yield Finding(area, WARNING, f"{unusable.what}; {unusable.found}", INSTALL[0].split(":", 1)[1].strip())
     missing = [name for name in ("pyarrow", "pandas", "yaml", "pyspark_moldau") if find_spec(name) is None]
     if missing:
         yield Finding(

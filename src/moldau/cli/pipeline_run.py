@@ -179,7 +179,6 @@ def failed(failure: PipelineFailed, log: Path) -> PlainError:
 
 def _need_spark(options: RunOptions) -> None:
     from moldau.pipelines.sql_check import spark_is_installed
-    from moldau.spark.java import INSTALL as INSTALL_JAVA
     from moldau.spark.java import JavaUnusable, find_java
 
     if not spark_is_installed():
@@ -189,9 +188,9 @@ def _need_spark(options: RunOptions) -> None:
     try:
         find_java()
     except JavaUnusable as unusable:
-        what, *lines = str(unusable).splitlines()
-        found = next((line.split(maxsplit=1)[1] for line in lines if line.split()[:1] == ["found"]), "none")
-        raise PlainError("MD-3003", what, facts=[("found", found)], fixes=INSTALL_JAVA) from None
+        raise PlainError(
+            "MD-3003", unusable.what, facts=[("found", unusable.found)], fixes=unusable.fixes
+        ) from None  # fmt: skip
 
 
 def _not_installed(package: str) -> PlainError:

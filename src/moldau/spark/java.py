@@ -28,22 +28,31 @@ class Java:
 class JavaUnusable(Exception):
     """No Java, or one that Spark 4 cannot run on. The text says which was found and how to get another."""
 
+    def __init__(self, found: str) -> None:
+        self.what = f"Spark needs Java {JAVA_MIN} or newer"
+        self.found = found
+        self.fixes = INSTALL
+        if os.environ.get("JAVA_HOME"):  # a new Java alone would not be found
+            self.fixes += ("then:              unset JAVA_HOME, or set it to the new one",)
+        ways = "\n".join(f"             {line}" for line in self.fixes)
+        super().__init__(f"{self.what}\n  found      {found}\n  fix        install one and try again:\n{ways}")
+
 
 def find_java() -> Java:
     """The Java that Spark's own launcher would start. `JavaUnusable` says what is wrong with it."""
     path, origin = _path()
     if path is None:
-        raise JavaUnusable(_message(f"none found ({origin})"))
+        raise JavaUnusable(f"none found ({origin})")
     try:
         said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as failure:
-        raise JavaUnusable(_message(f"{path} does not run: {failure}")) from None
+        raise JavaUnusable(f"{path} does not run: {failure}") from None
     text = said.stderr + said.stdout
     major = parse_major(text)
     if major is None:
-        raise JavaUnusable(_message(f"{path} does not tell its version"))
+        raise JavaUnusable(f"{path} does not tell its version")
     if major < JAVA_MIN:
-        raise JavaUnusable(_message(f"Java {major} at {path} ({origin})"))
+        raise JavaUnusable(f"Java {major} at {path} ({origin})")
     return Java(path, major, text.splitlines()[0])
 
 
@@ -63,12 +72,6 @@ def _path() -> tuple[str | None, str]:
         candidate = Path(home) / "bin" / "java"
         return (str(candidate) if candidate.exists() else None), f"JAVA_HOME is {home}"
     return shutil.which("java"), "JAVA_HOME is not set, PATH was searched"
-
-
-def _message(found: str) -> str:
-    ways = "\n".join(f"             {line}" for line in INSTALL)
-    head = f"Spark needs Java {JAVA_MIN} or newer"
-    return f"{head}\n  found      {found}\n  fix        install one and try again:\n{ways}"
 
 
 def main() -> int:

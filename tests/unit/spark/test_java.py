@@ -46,13 +46,15 @@ def test_an_old_java_is_named_with_the_way_to_a_new_one(tmp_path: Path, monkeypa
     assert "Java 17 or newer" in str(refused.value)
     assert "Java 11" in str(refused.value)
     assert "apt-get install openjdk-17-jre-headless" in str(refused.value)
+    assert "unset JAVA_HOME" in str(refused.value)  # it would hide the new one
 
 
 def test_no_java_at_all_says_where_it_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(java.JavaUnusable, match="PATH was searched"):
+    with pytest.raises(java.JavaUnusable, match="PATH was searched") as refused:
         java.find_java()
+    assert "unset" not in str(refused.value)
 
 
 def test_a_java_that_does_not_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
