@@ -73,5 +73,8 @@ def test_types_that_json_is_never_decoded_into() -> None:
     check_decodable(parse_ddl("a STRUCT<b: MAP<STRING, ARRAY<DECIMAL(9,2)>>>"))
     with pytest.raises(ValueError, match="its keys are strings"):
         check_decodable(parse_ddl("a ARRAY<MAP<INT, INT>>"))
+    for name in ('a"b', "a\\b", "a\nb"):
+        with pytest.raises(ValueError, match="cannot be decoded into a field named"):
+            check_decodable(parse_ddl(f"x ARRAY<STRUCT<`{name}`: INT>>"))
     with pytest.raises(ValueError, match="cannot be decoded into interval"):
         check_decodable(t.StructType([t.StructField("a", t.DayTimeIntervalType())]))

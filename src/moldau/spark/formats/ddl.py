@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<quoted>`(?:[^`]|``)*`)|(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<word>\w+)|(?P<mark>[<>(),:]))""",
 )
+_UNREADABLE_NAME: Final = re.compile(r'["\\\x00-\x1f]')
 _SIMPLE: Final = {
     "boolean": "BooleanType",
     "tinyint": "ByteType",
@@ -56,6 +57,11 @@ def check_decodable(kind: DataType) -> None:
 
     if isinstance(kind, types.StructType):
         for field in kind.fields:
+            if _UNREADABLE_NAME.search(field.name):
+                raise ValueError(
+                    f"JSON cannot be decoded into a field named '{field.name}': quotes, backslashes and control "
+                    "characters in names are not read"
+                )
             check_decodable(field.dataType)
     elif isinstance(kind, types.ArrayType):
         check_decodable(kind.elementType)
