@@ -104,6 +104,9 @@ def _summary(pipeline: Pipeline) -> str:
 
 def run(file: Path, variables: Mapping[str, str], options: RunOptions) -> int:
     """The exit status. Known failures come as `PlainError`."""
+    from moldau.pipelines.checkpoint_owner import claim_checkpoint
+    from moldau.pipelines.session import Where
+
     _need_spark(options)
     mistakes = Mistakes()
     pipeline = load_file(file, variables, mistakes)
@@ -117,6 +120,8 @@ def run(file: Path, variables: Mapping[str, str], options: RunOptions) -> int:
     refuse(mistakes, file)
     assert pipeline is not None
     check_brokers(pipeline, mistakes, 15.0)
+    if Where(options.master, options.remote).embedded:  # elsewhere a path may mean another machine's disk
+        claim_checkpoint(pipeline, mistakes)
     refuse(mistakes, file)
     if pipeline.engine == "declarative":
         from moldau.cli.pipeline_declarative import run_declarative

@@ -227,8 +227,8 @@ class Pipeline:
     trigger_ms: int | None = 1_000
     trigger_place: Place
     checkpoint: str
+    checkpoint_place: Place
     restart: Restart = Restart()
-    restart_place: Place
     spark: Options = field(default_factory=dict)
     sources: Mapping[str, Source]
     steps: Mapping[str, Step]

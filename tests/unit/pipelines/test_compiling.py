@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.pipelines import options, packages
+from moldau.pipelines.checkpoint_owner import claim_checkpoint
 from moldau.pipelines.declarative import DEFINITIONS, SPEC_FILE, command, definitions, generate, streaming_sql
 from moldau.pipelines.failures import PipelineFailed
 from moldau.pipelines.frames import Frames
@@ -125,6 +126,23 @@ def test_missing_packages_are_told_with_the_command_that_adds_them(
     (found,) = mistakes.found
     assert (found.place.line, found.what) == (14, "sink 'raw' needs the package 'deltalake'")
     assert found.hint == 'pip install "moldau[delta]"'
+
+
+def test_a_checkpoint_belongs_to_one_pipeline(tmp_path: Path) -> None:
+    def claim(name: str, checkpoint: str) -> list[str]:
+        mistakes = Mistakes()
+        head = f"pipeline: {name}\ncheckpoint: {checkpoint}\n"
+        rest = "sources: {s: {rate: 1}}\nsinks: [{from: s, console: true}]\n"
+        claim_checkpoint(read(tmp_path, head + rest), mistakes)
+        return [f"{each.place.line}:{each.place.column} {each.what}" for each in mistakes.found]
+
+    assert claim("one", "./state") == []
+    assert claim("one", f"file://{tmp_path}/state") == []
+    assert claim("two", "./state") == [f"2:13 {tmp_path}/state is the checkpoint of pipeline 'one'"]
+    assert claim("two", "s3a://bucket/state") == []
+    (tmp_path / "file").touch()
+    (told,) = claim("two", "./file/state")
+    assert told.startswith("2:13 the checkpoint cannot be written: ")
 
 
 def test_each_sink_is_a_query_with_its_own_group_and_checkpoint(tmp_path: Path) -> None:
