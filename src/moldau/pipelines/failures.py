@@ -104,7 +104,23 @@ def failed_at(error: BaseException, text: Text | None, place: Place, folder: Pat
 _APPEND_NEEDS_A_WATERMARK: Final = ("STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", "Append output mode not supported")
 
 
+_OTHER_STATE: Final = (
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE",
+    "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+)
+
+
+def is_curable(said: str) -> bool:
+    """Could the same query, started again, do better?"""
+    return not any(words in said for words in _OTHER_STATE)
+
+
 def hint_for(said: str) -> str:
+    if not is_curable(said):
+        return "the steps changed and do not fit the state in the checkpoint: change them back, or use a new checkpoint"
     head = said[:600]
     if any(words in head for words in _APPEND_NEEDS_A_WATERMARK):
         return "set mode: update, or add a watermark to the source"

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from moldau.model.ids import TopicPartition
 from moldau.pipelines.events import HEARTBEAT_S
-from moldau.pipelines.failures import PipelineFailed, explain, hint_for, place_in_files
+from moldau.pipelines.failures import PipelineFailed, explain, hint_for, is_curable, place_in_files
 from moldau.pipelines.journal import Journal
 from moldau.pipelines.progress import Follower, QueryFacts
 from moldau.pipelines.queries import Plan, plan_queries, start_query
@@ -195,11 +195,12 @@ class Runner:
         place = place_in_files(said, self.pipeline.file.absolute().parent) or _place_of(each.plan)
         failure = PipelineFailed(f"{each.plan.name}: {explain(said).sentence}", place, hint=hint_for(said))
         each.facts.error = failure.line()
-        delay_ms = each.budget.failed(self.now_ms())
+        curable = is_curable(said)
+        delay_ms = each.budget.failed(self.now_ms()) if curable else None
         each.facts.state = "failed"
         if delay_ms is None:
             rules = self.pipeline.restart
-            if rules.policy != "never":
+            if rules.policy != "never" and curable:
                 limit = f"failed {len(each.budget.failures_ms)} times; the limit is {rules.failures_max}"
                 failure.hint = f"{failure.hint}; {limit}" if failure.hint else limit
             raise failure

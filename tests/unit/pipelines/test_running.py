@@ -75,13 +75,15 @@ class Watcher:
         pass
 
 
-def outcome_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: Mapping[str, int]) -> run.Outcome:
+def outcome_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: Mapping[str, int], error: str = "no broker answers"
+) -> run.Outcome:
     """Run with as many failures of each sink as given before it succeeds."""
     left = dict(failures)
 
     def start(_spark: Any, _pipeline: Any, plan: Plan) -> Query:
         left[plan.name] = left.get(plan.name, 0) - 1
-        return Query("no broker answers" if left[plan.name] >= 0 else None)
+        return Query(error if left[plan.name] >= 0 else None)
 
     monkeypatch.setattr(run, "start_query", start)
     monkeypatch.setattr(run, "Journal", Journal)
@@ -103,6 +105,18 @@ def test_a_query_that_fails_too_often_ends_the_pipeline(tmp_path: Path, monkeypa
     assert outcome.state == "failed"
     assert outcome.failure is not None
     assert outcome.failure.hint == "failed 3 times; the limit is 2"
+
+
+def test_state_that_does_not_fit_any_more_ends_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE]"
+        " Provided value schema does not match existing state value schema.\nPlease check number and type of fields."
+    )
+    outcome = outcome_of(tmp_path, monkeypatch, {"p.a": 1}, said)
+    assert outcome.failure is not None
+    assert outcome.failure.what == "p.a: Provided value schema does not match existing state value schema."
+    assert "use a new checkpoint" in outcome.failure.hint
+    assert outcome.queries[0].restarts == 0
 
 
 def test_a_run_that_ends_before_its_heart_beats_still_knows_its_lag(
