@@ -152,11 +152,13 @@ def topic_rows(frame: Any, target: TopicTarget, *, may_ask: bool = True) -> Any:
     if target.partition is not None:
         chosen.append(F.expr(target.partition.value).cast("int").alias("partition"))
     if target.timestamp is not None:
-        chosen.append(F.expr(target.timestamp.value).cast("timestamp").alias("timestamp"))
+        chosen.append(F.expr(target.timestamp.value).alias("timestamp"))
     rows = frame.select(*chosen)
     if not may_ask:
         return rows
     kinds = dict(rows.dtypes)
+    if kinds.get("timestamp", "timestamp") not in ("timestamp", "bigint"):  # a whole number is milliseconds
+        rows = rows.withColumn("timestamp", F.col("timestamp").cast("timestamp"))
     for name in ("key", "value"):
         if kinds.get(name, "binary") not in ("string", "binary"):
             rows = rows.withColumn(name, F.col(name).cast("string"))
