@@ -36,7 +36,8 @@ def cells(facts: QueryFacts) -> list[str]:
 def line(facts: QueryFacts) -> str:
     """One query as a line for logs."""
     if facts.batch_id is None:
-        return f"{facts.name}  {facts.state}  no batch done yet  lag {_number(facts.lag_records)} records"
+        yet = " done yet" if facts.state in ("starting", "running") else ""
+        return f"{facts.name}  {facts.state}  no batch{yet}  lag {_number(facts.lag_records)} records"
     text = (
         f"{facts.name}  {facts.state}  batch {facts.batch_id}  in {facts.input_rows:,} rows,"
         f" {facts.input_rows_per_second:,.0f}/s  out {_number(facts.output_rows_per_second)}/s"

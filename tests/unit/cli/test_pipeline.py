@@ -99,6 +99,7 @@ def test_facts_are_shown_with_their_units() -> None:
         "  state 1,000 rows, 2.0 KiB"
     )
     assert line(QueryFacts("x")) == "x  starting  no batch done yet  lag - records"
+    assert line(QueryFacts("x", "finished")) == "x  finished  no batch  lag - records"
     assert cells(QueryFacts("x"))[2] == "-"
 
 
