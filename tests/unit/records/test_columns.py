@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 from typing import Any
 
 import pytest
@@ -11,13 +12,37 @@ from moldau.model.failures import CorruptBatch
 from moldau.records.batch import iterate_headers
 from moldau.records.builder import BatchBuilder, build_end_marker
 from moldau.records.column_walk import ColumnWalk, next_fetch_offset
-from moldau.records.columns import arrow_schema, batches_to_columns, record_columns
 from moldau.records.reader import read_batch
 
 from .batches import CODECS, plain_batch
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
+columns = importlib.import_module("moldau.records.columns")
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+
+def columns_of(walk: ColumnWalk) -> Any:
+    """What the walk collected, as a pyarrow.RecordBatch."""
+    assert walk.keys is not None
+    assert walk.values is not None
+    found = {
+        "key": columns.binary_column(walk.keys, walk.buffers, walk.count),
+        "value": columns.binary_column(walk.values, walk.buffers, walk.count),
+        "offset": columns.fixed_column(pa.int64(), walk.offsets.getvalue(), walk.count),
+        "timestamp": columns.fixed_column(pa.timestamp("us", tz="UTC"), walk.timestamps.getvalue(), walk.count),
+        "timestampType": columns.fixed_column(pa.int32(), walk.timestamp_types.getvalue(), walk.count),
+    }
+    if walk.headers is not None:
+        found["headers"] = columns.header_column(walk.headers, walk.count, HEADERS)
+    made = pa.RecordBatch.from_pydict(found)
+    made.validate(full=True)
+    return made
+
+
+def offsets_of(walk: ColumnWalk) -> list[int]:
+    found: list[int] = columns.fixed_column(pa.int64(), walk.offsets.getvalue(), walk.count).to_pylist()
+    return found
 
 
 def mixed_batches() -> bytes:
@@ -43,8 +68,6 @@ def expected_rows(data: bytes, start_offset: int) -> list[dict[str, Any]]:
                     {
                         "key": record.key,
                         "value": record.value,
-                        "topic": "orders",
-                        "partition": 3,
                         "offset": record.offset,
                         "timestamp": EPOCH + datetime.timedelta(milliseconds=record.timestamp),
                         "timestampType": int(header.log_append_time),
@@ -54,30 +77,26 @@ def expected_rows(data: bytes, start_offset: int) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("views", [True, False])
 @pytest.mark.parametrize("start_offset", [0, 1011, 4079, 9000])
-def test_columns_hold_what_the_iterator_reads(views: bool, start_offset: int) -> None:
+def test_columns_hold_what_the_iterator_reads(start_offset: int) -> None:
     data = mixed_batches()
-    columns = batches_to_columns(
-        [data], topic="orders", partition=3, start_offset=start_offset, headers=True, views=views
-    )
-    columns.validate(full=True)
-    assert columns.schema.equals(arrow_schema(headers=True, views=views))
-    assert columns.to_pylist() == expected_rows(data, start_offset)
+    walk = ColumnWalk(start_offset=start_offset, with_headers=True)
+    walk.feed(data)
+    assert columns_of(walk).to_pylist() == expected_rows(data, start_offset)
 
 
 def test_headers_are_left_out_unless_asked_for() -> None:
-    columns = batches_to_columns([mixed_batches()], topic="orders", partition=3)
-    assert columns.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-    assert columns.num_rows == 200
+    walk = ColumnWalk()
+    walk.feed(mixed_batches())
+    assert walk.headers is None
+    assert columns_of(walk).num_rows == 200
 
 
 def test_values_are_not_copied_into_views() -> None:
     data = plain_batch(3, value_bytes=1000)
     walk = ColumnWalk()
     assert walk.feed(data) == len(data)
-    columns = record_columns(walk, topic="t", partition=0, views=True)
-    assert columns.column("value").buffers()[2].size == len(data)
+    assert walk.buffers[0] is data
 
 
 def test_a_partial_batch_is_left_for_the_next_window() -> None:
@@ -93,8 +112,7 @@ def test_reading_stops_at_the_end_offset() -> None:
     data = plain_batch(3) + plain_batch(4, base_offset=3)
     walk = ColumnWalk(start_offset=1, end_offset=5)
     walk.feed(data)
-    columns = record_columns(walk, topic="t", partition=0)
-    assert columns.column("offset").to_pylist() == [1, 2, 3, 4]
+    assert offsets_of(walk) == [1, 2, 3, 4]
     assert walk.next_offset == 5
 
 
@@ -119,7 +137,7 @@ def test_markers_and_aborted_transactions_are_left_out() -> None:
     log = data(1, 0) + data(2, 1) + marker(1, 2, True) + data(1, 3) + marker(2, 4, False) + marker(1, 5, False)
     committed = ColumnWalk(aborted=[(1, 0)])
     committed.feed(log)
-    assert record_columns(committed, topic="t", partition=0).column("offset").to_pylist() == [1, 3]
+    assert offsets_of(committed) == [1, 3]
     assert committed.next_offset == 6
     uncommitted = ColumnWalk()
     uncommitted.feed(log)
@@ -129,14 +147,13 @@ def test_markers_and_aborted_transactions_are_left_out() -> None:
 def test_header_keys_that_are_not_utf8_become_readable() -> None:
     builder = BatchBuilder()
     builder.append(b"k", b"v", [(b"\xff".decode("utf-8", "surrogateescape"), b"x")], 5)
-    columns = batches_to_columns([builder.build()], topic="t", partition=0, headers=True)
-    assert columns.column("headers").to_pylist() == [[{"key": "\ufffd", "value": b"x"}]]
+    walk = ColumnWalk(with_headers=True)
+    walk.feed(builder.build())
+    assert columns_of(walk).column("headers").to_pylist() == [[{"key": "\ufffd", "value": b"x"}]]
 
 
 def test_no_batches_are_an_empty_table() -> None:
-    columns = batches_to_columns([], topic="t", partition=0, headers=True)
-    assert columns.num_rows == 0
-    columns.validate(full=True)
+    assert columns_of(ColumnWalk(with_headers=True)).num_rows == 0
 
 
 def test_timestamps_that_microseconds_cannot_hold_are_clamped() -> None:
@@ -163,9 +180,7 @@ def test_columns_that_are_not_wanted_are_not_walked() -> None:
     walk = ColumnWalk(with_keys=False, with_values=False)
     walk.feed(plain_batch(3))
     assert (walk.keys, walk.values, walk.headers) == (None, None, None)
-    columns = record_columns(walk, topic="t", partition=0)
-    assert columns.column("value").to_pylist() == [None] * 3
-    assert columns.column("offset").to_pylist() == [0, 1, 2]
+    assert offsets_of(walk) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("limit", [{"rows_max": 4}, {"bytes_max": 1}])
@@ -176,7 +191,7 @@ def test_a_walk_stops_at_its_limits_and_goes_on(limit: dict[str, int]) -> None:
     position = 0
     while position < len(data):
         position = walk.feed(data, position)
-        found.append(record_columns(walk, topic="t", partition=0).column("offset").to_pylist())
+        found.append(offsets_of(walk))
         walk.forget_rows()
     assert [offset for part in found for offset in part] == list(range(12))
     assert [len(part) for part in found] == ([7, 5] if "rows_max" in limit else [3, 4, 5])
@@ -209,7 +224,7 @@ def test_times_outside_the_bounds_are_left_out() -> None:
     early.append(b"k", b"v", (), 6)
     walk = ColumnWalk(min_timestamp_ms=7, max_timestamp_ms=9)
     walk.feed(builder.build() + early.build())
-    assert record_columns(walk, topic="t", partition=0).column("offset").to_pylist() == [1, 2, 4]
+    assert offsets_of(walk) == [1, 2, 4]
     assert len(walk.buffers) == 1, "a batch that is too old as a whole is not even inflated"
     assert walk.next_offset == 6
 

@@ -123,10 +123,9 @@ class Rows:
     def _columns(self, walk: ColumnWalk, part: OffsetRange) -> Iterator[Any]:
         count = walk.count
         raw: dict[str, Any] = {}
-        if "key" in self._decoders:
-            raw["key"] = binary_column(walk.keys, walk.buffers, count)
-        if "value" in self._decoders:
-            raw["value"] = binary_column(walk.values, walk.buffers, count)
+        for side, walked in (("key", walk.keys), ("value", walk.values)):
+            if walked is not None:
+                raw[side] = binary_column(walked, walk.buffers, count)
         makers: dict[str, Callable[[], Any]] = {
             "topic": lambda: self._repeat(part.topic, count, pa.string()),
             "partition": lambda: self._repeat(part.partition, count, pa.int32()),
