@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.broker_process import BrokerProcess
+from tests.brokers import running_broker
 from tests.integration.clients import ConfluentClient, KafkaPythonClient, Outgoing, Refusal
 
 BASE_MS = 1_760_000_000_000
@@ -64,9 +65,7 @@ def test_a_clean_stop_leaves_kafkas_marker(own_broker: BrokerProcess) -> None:
 
 
 def test_the_files_of_a_deleted_topic_go(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path / "data", {"log.segment.delete.delay.ms": "0"})
-    broker.start()
-    try:
+    with running_broker(tmp_path / "data", {"log.segment.delete.delay.ms": "0"}) as broker:
         client = ConfluentClient(broker.bootstrap)
         client.create_topic("short-lived", 3)
         client.produce("short-lived", numbered(0, 100))
@@ -76,33 +75,23 @@ def test_the_files_of_a_deleted_topic_go(tmp_path: Path) -> None:
         while list(broker.data_dir.glob("short-lived-*")):
             assert time.monotonic() < deadline, "the files are still there"
             time.sleep(0.05)
-    finally:
-        broker.stop()
 
 
 def test_flush_before_acknowledge(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path / "data", {"log.flush.interval.messages": "1"})
-    broker.start()
-    try:
+    with running_broker(tmp_path / "data", {"log.flush.interval.messages": "1"}) as broker:
         client = ConfluentClient(broker.bootstrap)
         client.create_topic("synced")
         for start in range(0, 500, 100):
             assert client.produce("synced", numbered(start, 100)) == list(range(start, start + 100))
         assert len(client.consume("synced", 0, 0, 500)) == 500
-    finally:
-        broker.stop()
 
 
 def test_no_automatic_topics_when_told_so(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path / "data", {"auto.create.topics.enable": "false"})
-    broker.start()
-    try:
+    with running_broker(tmp_path / "data", {"auto.create.topics.enable": "false"}) as broker:
         client = ConfluentClient(broker.bootstrap)
         with pytest.raises(Refusal):
             client.produce("not-there", numbered(0, 1))
         assert "not-there" not in client.topic_names()
-    finally:
-        broker.stop()
 
 
 def test_a_browser_gets_an_answer(bootstrap: str) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,33 +12,21 @@ import pytest
 
 from moldau.cli.broker_process import BrokerProcess
 from moldau.spark.java import find_java
-
-EXTERNAL = os.environ.get("MOLDAU_TEST_BOOTSTRAP")
+from tests.brokers import names, running_broker, shared_address
 
 
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running broker; `MOLDAU_TEST_BOOTSTRAP` names another one, such as Apache Kafka."""
-    if EXTERNAL:
-        yield EXTERNAL
-        return
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data")
-    broker.start()
-    try:
-        yield broker.bootstrap
-    finally:
-        broker.stop()
+    with shared_address(tmp_path_factory) as address:
+        yield address
 
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker that the test may stop, kill and start again."""
-    broker = BrokerProcess(tmp_path / "data")
-    broker.start()
-    try:
+    with running_broker(tmp_path / "data") as broker:
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +62,4 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def unique() -> Callable[[], str]:
     """Topic names that no other test uses."""
-    stem = f"s-{uuid.uuid4().hex[:8]}"
-    numbers = itertools.count()
-    return lambda: f"{stem}-{next(numbers)}"
+    return names("s")

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from moldau.cli.broker_process import BrokerProcess
 from moldau.client.cluster import Cluster
 from moldau.examples.__main__ import copy
 from moldau.examples.activity.expected import TOTALS
@@ -27,6 +26,7 @@ from moldau.pipelines.progress import QueryFacts
 from moldau.pipelines.run import Runner
 from moldau.pipelines.session import ROCKSDB
 from moldau.runtime.net import RealNetwork
+from tests.brokers import running_broker
 
 SEED = 7
 
@@ -34,12 +34,8 @@ SEED = 7
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One of its own: the examples have topic names of their own."""
-    process = BrokerProcess(tmp_path_factory.mktemp("examples") / "data")
-    process.start()
-    try:
+    with running_broker(tmp_path_factory.mktemp("examples") / "data") as process:
         yield process.bootstrap
-    finally:
-        process.stop()
 
 
 class Silent:

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from moldau.cli.broker_process import BrokerProcess
 from moldau.client.transactional import TaskTransaction
 from moldau.spark.session import Contact, close_all
 from moldau.spark.sink.commit import commit_all, commit_batch
 from moldau.spark.sink.options import RecordPlan, SinkOptions
 from moldau.spark.sink.task import TaskPlace, WriteJob, write_rows
+from tests.brokers import running_broker
 
 from .committed import Seen, make_topic, open_transactions, read_all, values
 
@@ -207,14 +207,10 @@ def test_mistakes_are_told_before_anything_is_written(spark: Any, bootstrap: str
 
 def test_clusters_that_create_no_topics_or_do_not_answer(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame([("v",)], "value string")
-    broker = BrokerProcess(tmp_path / "data", {"auto.create.topics.enable": "false"})
-    broker.start()
-    try:
+    with running_broker(tmp_path / "data", {"auto.create.topics.enable": "false"}) as broker:
         text = refusal_of(frame, broker.bootstrap, topic="missing")
         assert "topic 'missing' does not exist" in text
         assert "moldau topic create missing" in text
-    finally:
-        broker.stop()
     text = refusal_of(frame, "127.0.0.1:9", topic="t", kafka__request__timeout__ms="1000")
     assert "no broker answers at 127.0.0.1:9" in text
 

@@ -14,8 +14,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from moldau.cli.broker_process import BrokerProcess
-from tests.integration.conftest import EXTERNAL
+from tests.brokers import shared_address
 from tests.integration.groups.members import Members
 
 SETTINGS = {
@@ -35,15 +34,8 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker whose groups settle quickly."""
-    if EXTERNAL:
-        yield EXTERNAL
-        return
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", SETTINGS)
-    broker.start()
-    try:
-        yield broker.bootstrap
-    finally:
-        broker.stop()
+    with shared_address(tmp_path_factory, SETTINGS) as address:
+        yield address
 
 
 class Topics:

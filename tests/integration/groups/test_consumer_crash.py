@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.broker_process import BrokerProcess
-from tests.integration.conftest import EXTERNAL
+from tests.brokers import EXTERNAL, running_broker
 from tests.integration.groups.conftest import SETTINGS, Topics
 from tests.integration.groups.members import Members, wait_until_shared
 
@@ -17,12 +17,8 @@ from tests.integration.groups.members import Members, wait_until_shared
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     if EXTERNAL:
         pytest.skip("this test restarts the broker, so it needs its own")
-    process = BrokerProcess(tmp_path / "data", SETTINGS)
-    process.start()
-    try:
+    with running_broker(tmp_path / "data", SETTINGS) as process:
         yield process
-    finally:
-        process.stop()
 
 
 def test_members_keep_their_partitions_over_a_crash_of_the_coordinator(broker: BrokerProcess) -> None:

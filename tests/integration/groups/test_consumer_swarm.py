@@ -29,7 +29,8 @@ from moldau.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from moldau.wire.messages.find_coordinator import FindCoordinatorRequest
-from tests.integration.groups.conftest import EXTERNAL, SETTINGS, Topics
+from tests.brokers import EXTERNAL, running_broker
+from tests.integration.groups.conftest import SETTINGS, Topics
 
 MEMBERS = 200
 PARTITIONS = 400
@@ -47,20 +48,14 @@ Partition = tuple[bytes, int]
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     if EXTERNAL:
         pytest.skip("needs a broker with short intervals")
-    process = BrokerProcess(
-        tmp_path / "data",
-        {
-            **SETTINGS,
-            "group.consumer.heartbeat.interval.ms": "500",
-            "group.consumer.assignment.interval.ms": "200",
-            "group.consumer.session.timeout.ms": str(int(SESSION_S * 1000)),
-        },
-    )
-    process.start()
-    try:
+    settings = {
+        **SETTINGS,
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.assignment.interval.ms": "200",
+        "group.consumer.session.timeout.ms": str(int(SESSION_S * 1000)),
+    }
+    with running_broker(tmp_path / "data", settings) as process:
         yield process
-    finally:
-        process.stop()
 
 
 class Table:

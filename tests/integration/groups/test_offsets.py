@@ -22,7 +22,7 @@ from moldau.client.failures import BrokerRefused
 from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition as Place
 from moldau.runtime.net import RealNetwork
-from tests.integration.conftest import EXTERNAL
+from tests.brokers import EXTERNAL, running_broker
 from tests.integration.groups.conftest import SETTINGS, Topics
 from tests.integration.groups.members import Members, wait_until_shared
 
@@ -193,12 +193,8 @@ def test_the_command_line_moves_a_group(topics: Topics, a_topic: str, unique: Un
 def short_lived(tmp_path: Path) -> Iterator[BrokerProcess]:
     if EXTERNAL:
         pytest.skip("this test restarts the broker, so it needs its own")
-    broker = BrokerProcess(tmp_path / "data", SETTINGS)
-    broker.start()
-    try:
+    with running_broker(tmp_path / "data", SETTINGS) as broker:
         yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.mark.parametrize("client", ["confluent", "aiokafka", "kafka-python"])

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from moldau.cli.broker_process import BrokerProcess
-from tests.integration.conftest import EXTERNAL
+from tests.brokers import shared_address
 from tests.integration.transactions.wire_client import WireClient
 
 SETTINGS = {
@@ -20,15 +19,8 @@ SETTINGS = {
 
 @pytest.fixture(scope="package")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if EXTERNAL:
-        yield EXTERNAL
-        return
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", SETTINGS)
-    broker.start()
-    try:
-        yield broker.bootstrap
-    finally:
-        broker.stop()
+    with shared_address(tmp_path_factory, SETTINGS) as address:
+        yield address
 
 
 @pytest.fixture

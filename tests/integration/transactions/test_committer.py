@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.broker_process import BrokerProcess
 from moldau.client import transactional, two_phase
 from moldau.client.admin import create_topic
 from moldau.client.cluster import Cluster
@@ -29,7 +28,7 @@ from moldau.client.two_phase import Coordinators, Ended
 from moldau.model.ids import TopicPartition
 from moldau.records.builder import BatchBuilder
 from moldau.runtime.net import RealNetwork
-from tests.integration.conftest import EXTERNAL
+from tests.brokers import EXTERNAL, running_broker
 from tests.integration.transactions.conftest import SETTINGS
 
 pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="prepares transactions, which Kafka 4.3 cannot")
@@ -304,8 +303,6 @@ def test_a_replaced_driver_is_told(bootstrap: str, topic: str, unique: Unique) -
 
 def test_a_lost_transaction_is_named(tmp_path: Path) -> None:
     """Without two-phase commit a decided transaction may run into its timeout: told, and gone on only if asked to."""
-    broker = BrokerProcess(tmp_path / "data", SETTINGS | {"transaction.two.phase.commit.enable": "false"})
-    broker.start()
 
     def stop(step: str) -> None:
         if step == "decided":
@@ -323,7 +320,5 @@ def test_a_lost_transaction_is_named(tmp_path: Path) -> None:
         assert await BatchCommitter(cluster, "s", within_s=WITHIN_S, accepts_losses=True).recover("next") == 1
         assert await BatchCommitter(cluster, "s", within_s=WITHIN_S).recover("after") == 1
 
-    try:
+    with running_broker(tmp_path / "data", SETTINGS | {"transaction.two.phase.commit.enable": "false"}) as broker:
         on(broker.bootstrap, work)
-    finally:
-        broker.stop()

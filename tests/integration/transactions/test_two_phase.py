@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.broker_process import BrokerProcess
 from moldau.wire.apis import ApiKey
-from tests.integration.conftest import EXTERNAL
+from tests.brokers import EXTERNAL, running_broker
 from tests.integration.transactions.conftest import SETTINGS
 from tests.integration.transactions.test_command_line import rows
 from tests.integration.transactions.wire_client import WireClient
@@ -128,9 +127,7 @@ def test_an_operator_can_still_abort_it(wire: WireClient, topic: str, unique: Un
 
 
 def test_a_killed_broker_still_knows_it(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path / "data", SETTINGS)
-    broker.start()
-    try:
+    with running_broker(tmp_path / "data", SETTINGS) as broker:
         wire = WireClient(broker.bootstrap)
         wire.create_topic("t", 2)
         who = written(wire, "x", "t", v2=True, timeout_ms=SOON_MS)
@@ -151,14 +148,10 @@ def test_a_killed_broker_still_knows_it(tmp_path: Path) -> None:
         wire.wait_until("x", "CompleteCommit")
         assert stable(wire, "t") == [4, 4]
         wire.close()
-    finally:
-        broker.stop()
 
 
 def test_switched_off_it_is_not_offered(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path / "data", SETTINGS | {"transaction.two.phase.commit.enable": "false"})
-    broker.start()
-    try:
+    with running_broker(tmp_path / "data", SETTINGS | {"transaction.two.phase.commit.enable": "false"}) as broker:
         wire = WireClient(broker.bootstrap)
         assert not wire.connection.serves(ApiKey.INIT_PRODUCER_ID, 6)
         assert wire.connection.serves(ApiKey.INIT_PRODUCER_ID, 5)
@@ -167,8 +160,6 @@ def test_switched_off_it_is_not_offered(tmp_path: Path) -> None:
         wire.connection._versions[int(ApiKey.INIT_PRODUCER_ID)] = (0, 6)
         assert wire.keep("x")[0] == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
         wire.close()
-    finally:
-        broker.stop()
 
 
 def test_every_step_of_a_driver_survives_its_death(tmp_path: Path) -> None:
