@@ -157,7 +157,7 @@ def _run_streaming(pipeline: Pipeline, options: RunOptions) -> int:
             screen.close()
             with suppress(Exception):
                 spark.stop()
-    _conclude(pipeline, outcome, options)
+    conclude(pipeline, outcome, options)
     if outcome.failure is not None:
         raise failed(outcome.failure, log)
     return 0
@@ -222,9 +222,12 @@ def _screen(pipeline: Pipeline, options: RunOptions) -> Any:
     return screen(options.progress, is_terminal=sys.stdout.isatty(), prints_itself=prints)
 
 
-def _conclude(pipeline: Pipeline, outcome: Outcome, options: RunOptions) -> None:
-    from moldau.cli.pipeline_screen import line
+def conclude(pipeline: Pipeline, outcome: Outcome, options: RunOptions) -> None:
+    """The last word on every query, however short the run was."""
+    from moldau.cli.pipeline_screen import line, progress_json
 
+    if options.progress == "json":
+        click.echo(progress_json(outcome.state, outcome.queries))
     if options.progress in ("json", "none"):
         return
     for facts in outcome.queries:

@@ -52,6 +52,10 @@ def line(facts: QueryFacts) -> str:
     return text
 
 
+def progress_json(state: str, queries: list[QueryFacts]) -> str:
+    return json.dumps({"event": "progress", "state": state, "queries": [facts.document() for facts in queries]})
+
+
 def describe(event: Mapping[str, Any]) -> str | None:
     """An event for people; None for those that the screen shows anyway."""
     match event["event"]:
@@ -96,12 +100,12 @@ class PlainLines(Silent):
 
 
 class JsonLines(PlainLines):
-    """One JSON object per line: `progress` every few seconds, events as they come."""
+    """One JSON object per line: `progress` every few seconds and at the end, events as they come."""
 
     def update(self, state: str, queries: list[QueryFacts]) -> None:
         if self._clock() >= self._next:
             self._next = self._clock() + LINE_EVERY_S
-            click.echo(json.dumps({"event": "progress", "state": state, "queries": [q.document() for q in queries]}))
+            click.echo(progress_json(state, queries))
 
     def say(self, event: Mapping[str, Any]) -> None:
         click.echo(json.dumps(dict(event)))

@@ -126,7 +126,6 @@ class Runner:
             self._measure_lag()  # a query may have ended before the heart could
         self._tell(self.state, error=self.error)
         self._beat()
-        self._show()
         return Outcome(self.state, self.facts(), (self.now_ms() - self._started_ms) / 1000, failure)
 
     def facts(self) -> list[QueryFacts]:

@@ -31,7 +31,7 @@ class JavaUnusable(Exception):
     def __init__(self, found: str) -> None:
         self.what = f"Spark needs Java {JAVA_MIN} or newer"
         self.found = found
-        self.fixes = INSTALL
+        self.fixes: tuple[str, ...] = INSTALL
         if os.environ.get("JAVA_HOME"):  # a new Java alone would not be found
             self.fixes += ("then:              unset JAVA_HOME, or set it to the new one",)
         ways = "\n".join(f"             {line}" for line in self.fixes)

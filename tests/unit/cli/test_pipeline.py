@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from moldau.cli import pipeline_run
 from moldau.cli.main import root
 from moldau.cli.pipeline_declarative import first_error
 from moldau.cli.pipeline_screen import COLUMNS, JsonLines, PlainLines, Silent, cells, describe, line, screen
 from moldau.pipelines import sql_check
 from moldau.pipelines.log_files import KEPT, new_log
 from moldau.pipelines.progress import QueryFacts
+from moldau.pipelines.run import Outcome
 
 FILE = """\
 pipeline: p
@@ -125,6 +128,19 @@ def test_json_lines_are_json(capsys: pytest.CaptureFixture[str]) -> None:
     progress, event = map(json.loads, capsys.readouterr().out.splitlines())
     assert progress["queries"][0]["lag_seconds"] == 2.25
     assert event == {"event": "started"}
+
+
+def test_the_last_word_on_every_query_comes_in_the_form_that_was_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import json
+
+    named: Any = SimpleNamespace(name="p")
+    outcome = Outcome("finished", [FACTS], 2.5)
+    pipeline_run.conclude(named, outcome, pipeline_run.RunOptions(progress="json"))
+    assert json.loads(capsys.readouterr().out)["state"] == "finished"
+    pipeline_run.conclude(named, outcome, pipeline_run.RunOptions(progress="plain"))
+    assert capsys.readouterr().out == f"{line(FACTS)}\np finished after 2.5 s, 12,345 rows read\n"
 
 
 def test_the_screen_fits_where_it_is_shown() -> None:
