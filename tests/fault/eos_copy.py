@@ -19,18 +19,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from moldau.cli.broker_process import BrokerProcess
-from tests.fault.eos_worker import INPUT, OUTPUT, STURDY, transformed
+from tests.fault.eos_worker import INPUT, OUTPUT, transformed
+from tests.fault.outside import Observer, Place, read_to_end
 
 PARTITIONS = 4
 SETTINGS = {
@@ -53,8 +53,8 @@ class Story:
     broker_kills: int = 0
     zombies: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    seen: dict[tuple[int, int], bytes] = field(default_factory=dict)  # by the observer: (partition, offset) -> value
-    final: dict[tuple[int, int], bytes] = field(default_factory=dict)  # by a fresh reader at the end
+    seen: dict[Place, bytes] = field(default_factory=dict)  # by the observer
+    final: dict[Place, bytes] = field(default_factory=dict)  # by a fresh reader at the end
     uncommitted_count: int = 0  # records that a read_uncommitted reader finds at the end
     problems: list[str] = field(default_factory=list)
 
@@ -85,69 +85,6 @@ def judge_values(values: list[bytes], records: int) -> list[str]:
     if twice:
         problems.append(f"{len(twice)} inputs more than once, such as {sorted(twice)[:5]}")
     return problems
-
-
-class Observer(threading.Thread):
-    """Reads the output under read_committed through every outage."""
-
-    def __init__(self, bootstrap: str, story: Story) -> None:
-        super().__init__(name="observer", daemon=True)
-        self.story = story
-        self.stopping = threading.Event()
-        self.consumer = reader(bootstrap, "read_committed")
-
-    def run(self) -> None:
-        while not self.stopping.is_set():
-            for message in self.consumer.consume(1000, timeout=0.1):
-                if message.error() is None:
-                    note(self.story.seen, message, self.story.problems)
-        self.consumer.close()
-
-    def finish(self) -> None:
-        self.stopping.set()
-        self.join()
-
-
-def note(found: dict[tuple[int, int], bytes], message: object, problems: list[str]) -> None:
-    place = (message.partition(), message.offset())  # type: ignore[attr-defined]
-    value: bytes = message.value()  # type: ignore[attr-defined]
-    if found.setdefault(place, value) != value:
-        problems.append(f"{place} was {found[place]!r} and is {value!r}")
-
-
-def reader(bootstrap: str, isolation: str) -> Consumer:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            **STURDY,
-        }
-    )
-    consumer.assign([TopicPartition(OUTPUT, index, 0) for index in range(PARTITIONS)])
-    return consumer
-
-
-def read_to_the_end(bootstrap: str, isolation: str, problems: list[str]) -> dict[tuple[int, int], bytes]:
-    found: dict[tuple[int, int], bytes] = {}
-    consumer, ended, deadline = reader(bootstrap, isolation), set[int](), time.monotonic() + STALLED_S
-    while len(ended) < PARTITIONS:
-        if time.monotonic() > deadline:
-            problems.append(f"a {isolation} reader did not come to the end: an open transaction is left")
-            break
-        for message in consumer.consume(1000, timeout=0.5):
-            error = message.error()
-            if error is None:
-                note(found, message, problems)
-            elif error.name() == "_PARTITION_EOF":
-                index = message.partition()
-                assert index is not None
-                ended.add(index)
-    consumer.close()
-    return found
 
 
 class Workers:
@@ -238,7 +175,7 @@ class Copy:
         self.broker.start()
         try:
             fill(self.broker.bootstrap, self.story.records)
-            observer = Observer(self.broker.bootstrap, self.story)
+            observer = Observer(self.broker.bootstrap, OUTPUT, PARTITIONS, self.story.seen, self.story.problems)
             observer.start()
             self.workers = Workers(self.folder, self.broker.bootstrap, self.names, self.rng, self.transaction)
             try:
@@ -292,9 +229,13 @@ class Copy:
                 {"bootstrap.servers": self.broker.bootstrap, "transactional.id": f"copy-{name}", "log_level": 0}
             )
             successor.init_transactions(60)
-        problems = self.story.problems
-        self.story.final = read_to_the_end(self.broker.bootstrap, "read_committed", problems)
-        self.story.uncommitted_count = len(read_to_the_end(self.broker.bootstrap, "read_uncommitted", problems))
+        self.story.final = self._read_output("read_committed")
+        self.story.uncommitted_count = len(self._read_output("read_uncommitted"))
+
+    def _read_output(self, isolation: str) -> dict[Place, bytes]:
+        return read_to_end(
+            self.broker.bootstrap, OUTPUT, PARTITIONS, isolation, self.story.problems, within_s=STALLED_S
+        )
 
 
 def run(

@@ -13,17 +13,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from tests.fault.outside import STURDY
+
 INPUT, OUTPUT, GROUP = "numbers", "squares", "copiers"
 DELIBERATE_SHARE = 0.05  # of the transactions are written and then aborted
 PAUSE_SHARE = 0.3  # of the transactions wait in the middle, where a kill or a stop is to find them
 CALL_S = 30.0
-# librdkafka 2.16 may get stuck for good when it bootstraps anew after its only broker went away: it then waits,
-# spinning, for the end of a broker thread that never ends. Without that strategy it simply connects again.
-STURDY: dict[str, str | int | float] = {
-    "metadata.recovery.strategy": "none",
-    "reconnect.backoff.max.ms": 200,
-    "log_level": 0,
-}
 
 
 def transformed(number: int) -> int:

@@ -19,14 +19,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from moldau.cli.broker_process import BrokerProcess
 from tests.fault import spark_story as story_of
-from tests.fault.spark_story import COPY_OUTPUT, INPUT, TOTALS_OUTPUT, Story
+from tests.fault.outside import Observer
+from tests.fault.spark_story import COPY_OUTPUT, INPUT, PARTITIONS, TOTALS_OUTPUT, Story
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = "local-cluster[2,1,1024]"
@@ -36,27 +36,6 @@ DECISIONS = "__moldau_decisions-*"
 DECISION_WAIT_S = 20.0
 KINDS = ("driver", "executor", "broker", "worker")
 EXECUTOR, WORKER = "CoarseGrainedExecutorBackend", "pyspark.daemon"
-
-
-class Observer(threading.Thread):
-    """Reads an output under read_committed through every outage: what it saw once must stay."""
-
-    def __init__(self, bootstrap: str, topic: str, story: Story) -> None:
-        super().__init__(name=f"observer-{topic}", daemon=True)
-        self.story, self.topic = story, topic
-        self.stopping = threading.Event()
-        self.consumer = story_of.reader(bootstrap, topic, "read_committed")
-
-    def run(self) -> None:
-        while not self.stopping.is_set():
-            for message in self.consumer.consume(5000, timeout=0.2):
-                if message.error() is None:
-                    story_of.note(self.story.seen[self.topic], message, self.story.problems)
-        self.consumer.close()
-
-    def finish(self) -> None:
-        self.stopping.set()
-        self.join()
 
 
 class Driver:
@@ -143,7 +122,10 @@ class Run:
         try:
             story_of.fill(self.broker.bootstrap, self.story.records, self.story.seed)
             self.story.expected = self._expected()
-            observers = [Observer(self.broker.bootstrap, topic, self.story) for topic in self.story.seen]
+            observers = [
+                Observer(self.broker.bootstrap, topic, PARTITIONS, seen, self.story.problems)
+                for topic, seen in self.story.seen.items()
+            ]
             for observer in observers:
                 observer.start()
             try:
@@ -160,7 +142,7 @@ class Run:
 
     def _expected(self) -> dict[str, story_of.Counter[bytes]]:
         """From what the broker holds, not from what was meant to be sent."""
-        given = story_of.read_to_end(self.broker.bootstrap, INPUT, "read_committed", self.story.problems)
+        given = story_of.read_topic(self.broker.bootstrap, INPUT, "read_committed", self.story.problems)
         if len(given) != self.story.records:
             self.story.problems.append(f"the input has {len(given)} records instead of {self.story.records}")
         return story_of.one_shot([*given.values(), story_of.far_later(self.story.records)[1]])
@@ -294,8 +276,8 @@ class Run:
     def _read_again(self) -> None:
         bootstrap, problems = self.broker.bootstrap, self.story.problems
         for topic in self.story.seen:
-            self.story.final[topic] = story_of.read_to_end(bootstrap, topic, "read_committed", problems)
-            everything = story_of.read_to_end(bootstrap, topic, "read_uncommitted", problems)
+            self.story.final[topic] = story_of.read_topic(bootstrap, topic, "read_committed", problems)
+            everything = story_of.read_topic(bootstrap, topic, "read_uncommitted", problems)
             self.story.uncommitted[topic] = len(everything)
             held = story_of.held_back(bootstrap, topic)
             if held:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from tests.fault.outside import Place, read_to_end
 
 INPUT, COPY_OUTPUT, TOTALS_OUTPUT = "spark-input", "spark-copy", "spark-totals"
 PARTITIONS = 4
@@ -19,9 +20,6 @@ BASE_MS = 1_700_000_000_000
 NAMES = 20
 FAR_MS = 30 * 86_400_000
 READ_SECONDS_MAX = 120.0
-STURDY = {"log_level": 0, "reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 1000}
-
-Place = tuple[int, int]
 
 
 @dataclass
@@ -117,47 +115,8 @@ def one_shot(values: Iterable[bytes]) -> dict[str, Counter[bytes]]:
     return {COPY_OUTPUT: copy, TOTALS_OUTPUT: Counter(lines)}
 
 
-def reader(bootstrap: str, topic: str, isolation: str) -> Consumer:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            **STURDY,
-        }
-    )
-    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
-    return consumer
-
-
-def note(found: dict[Place, bytes], message: object, problems: list[str]) -> None:
-    place = (message.partition(), message.offset())  # type: ignore[attr-defined]
-    value: bytes = message.value()  # type: ignore[attr-defined]
-    if found.setdefault(place, value) != value:
-        problems.append(f"{place} was {found[place]!r} and is {value!r}")
-
-
-def read_to_end(bootstrap: str, topic: str, isolation: str, problems: list[str]) -> dict[Place, bytes]:
-    found: dict[Place, bytes] = {}
-    consumer, ended = reader(bootstrap, topic, isolation), set[int]()
-    deadline = time.monotonic() + READ_SECONDS_MAX
-    while len(ended) < PARTITIONS:
-        if time.monotonic() > deadline:
-            problems.append(f"{topic}: a {isolation} reader did not come to the end")
-            break
-        for message in consumer.consume(10_000, timeout=0.5):
-            error = message.error()
-            if error is None:
-                note(found, message, problems)
-            elif error.name() == "_PARTITION_EOF":
-                index = message.partition()
-                assert index is not None
-                ended.add(index)
-    consumer.close()
-    return found
+def read_topic(bootstrap: str, topic: str, isolation: str, problems: list[str]) -> dict[Place, bytes]:
+    return read_to_end(bootstrap, topic, PARTITIONS, isolation, problems, within_s=READ_SECONDS_MAX)
 
 
 def held_back(bootstrap: str, topic: str) -> list[int]:

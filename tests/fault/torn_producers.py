@@ -26,7 +26,7 @@ from moldau.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.fault.eos_worker import STURDY
+from tests.fault.outside import STURDY
 
 TOPIC, PARTITIONS = "torn", 3
 ABORTED_SHARE = 0.3

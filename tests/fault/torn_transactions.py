@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 from moldau.cli.broker_process import BrokerProcess
 from tests.fault.delaying_proxy import DelayingProxy
-from tests.fault.eos_worker import STURDY
+from tests.fault.outside import STURDY
 from tests.fault.torn_producers import (
     ABORTED,
     COMMITTED,
