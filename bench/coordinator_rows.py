@@ -15,7 +15,7 @@ from bench.loadgen import requests
 from bench.loadgen.members import Crowd
 from bench.loadgen.run import load, rdclient
 from bench.peers.base import Peer
-from bench.rows import Row, memory
+from bench.rows import Row, memory, report_sample
 from bench.samples import Sample
 
 COMMITTERS: Final = 16
@@ -44,15 +44,7 @@ class OffsetCommits(Row):
         topic = self._topics[peer.name]
         frames = [requests.offset_commit(group_name(topic, number), topic, 0, 1) for number in range(COMMITTERS)]
         report = load(peer, "commit", frames, connections=COMMITTERS, in_flight=5, seconds=self.seconds)
-        return Sample(
-            rate=report["requests"] / report["seconds"],
-            p50_us=report["p50_us"],
-            p99_us=report["p99_us"],
-            p999_us=report["p999_us"],
-            cpu=report["broker_cpu_s"] / max(report["requests"], 1) * 1e6,
-            client_cores=report["client_cpu_s"] / report["seconds"],
-            **memory(peer),
-        )
+        return report_sample(peer, report, "requests")
 
     def finish(self, peer: Peer) -> None:
         topics.delete(peer, self._topics.pop(peer.name))

@@ -72,6 +72,22 @@ def memory(peer: Peer) -> dict[str, float]:
     }
 
 
+def report_sample(
+    peer: Peer, report: dict[str, float], counted: str, *, rate_of: int = 1, cpu_of: int = 10**6
+) -> Sample:
+    """A client's report as a sample: so many times `rate_of` of what it counted in a second, and the broker's CPU
+    seconds for `cpu_of` of them, which is microseconds for each one. Not every client measures latencies."""
+    return Sample(
+        rate=report[counted] / report["seconds"] / rate_of,
+        p50_us=report.get("p50_us"),
+        p99_us=report.get("p99_us"),
+        p999_us=report.get("p999_us"),
+        cpu=report["broker_cpu_s"] / max(report[counted], 1) * cpu_of,
+        client_cores=report["client_cpu_s"] / report["seconds"],
+        **memory(peer),
+    )
+
+
 @dataclass
 class TinyProduce(Row):
     connections: int = 1
@@ -84,15 +100,7 @@ class TinyProduce(Row):
         records = requests.batch([bytes(range(100))], int(time.time() * 1000))
         frames = [requests.produce(topic, partition, records) for partition in range(partitions)]
         report = load(peer, "produce", frames, connections=self.connections, in_flight=5, seconds=self.seconds)
-        sample = Sample(
-            rate=report["requests"] / report["seconds"],
-            p50_us=report["p50_us"],
-            p99_us=report["p99_us"],
-            p999_us=report["p999_us"],
-            cpu=report["broker_cpu_s"] / max(report["requests"], 1) * 1e6,
-            client_cores=report["client_cpu_s"] / report["seconds"],
-            **memory(peer),
-        )
+        sample = report_sample(peer, report, "requests")
         topics.delete(peer, topic)
         return sample
 
@@ -123,15 +131,8 @@ class BatchProduce(Row):
 
 
 def transfer_sample(peer: Peer, report: dict[str, float]) -> Sample:
-    return Sample(
-        rate=report["bytes"] / report["seconds"] / 1e6,
-        p50_us=report["p50_us"],
-        p99_us=report["p99_us"],
-        p999_us=report["p999_us"],
-        cpu=report["broker_cpu_s"] / max(report["bytes"], 1) * GB,
-        client_cores=report["client_cpu_s"] / report["seconds"],
-        **memory(peer),
-    )
+    """In MB/s and seconds of CPU for each GB."""
+    return report_sample(peer, report, "bytes", rate_of=10**6, cpu_of=GB)
 
 
 @dataclass
@@ -183,7 +184,7 @@ class LibrdkafkaProduce(Row):
         settle(peer)
         report = self._client(peer, "produce", topic)
         topics.delete(peer, topic)
-        return record_sample(peer, report)
+        return report_sample(peer, report, "records")
 
     def _client(self, peer: Peer, action: str, topic: str) -> dict[str, float]:
         return rdclient(
@@ -204,19 +205,10 @@ class LibrdkafkaConsume(LibrdkafkaProduce):
         self._client(peer, "produce", self._topics[peer.name])
 
     def once(self, peer: Peer) -> Sample:
-        return record_sample(peer, self._client(peer, "consume", self._topics[peer.name]))
+        return report_sample(peer, self._client(peer, "consume", self._topics[peer.name]), "records")
 
     def finish(self, peer: Peer) -> None:
         topics.delete(peer, self._topics.pop(peer.name))
-
-
-def record_sample(peer: Peer, report: dict[str, float]) -> Sample:
-    return Sample(
-        rate=report["records"] / report["seconds"],
-        cpu=report["broker_cpu_s"] / max(report["records"], 1) * 1e6,
-        client_cores=report["client_cpu_s"] / report["seconds"],
-        **memory(peer),
-    )
 
 
 @dataclass
@@ -233,15 +225,7 @@ class ManyPartitionsMetadata(Row):
     def once(self, peer: Peer) -> Sample:
         frames = [requests.metadata(self._topics[peer.name])]
         report = load(peer, "metadata", frames, connections=4, in_flight=1, seconds=self.seconds)
-        return Sample(
-            rate=report["requests"] / report["seconds"],
-            p50_us=report["p50_us"],
-            p99_us=report["p99_us"],
-            p999_us=report["p999_us"],
-            cpu=report["broker_cpu_s"] / max(report["requests"], 1) * 1e6,
-            client_cores=report["client_cpu_s"] / report["seconds"],
-            **memory(peer),
-        )
+        return report_sample(peer, report, "requests")
 
     def finish(self, peer: Peer) -> None:
         topics.delete(peer, self._topics.pop(peer.name))
