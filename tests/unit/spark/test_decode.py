@@ -138,6 +138,12 @@ def test_times_come_out_the_same_however_a_column_spells_them(texts: list[bytes]
         ("a DECIMAL(3,1)", b'{"a":100}', "a decimal of 3 digits, 1 of them after the point, is wanted where 100"),
         ("a DECIMAL(3,1)", b'{"a":"NaN"}', "is wanted where NaN stands"),
         ("a TIMESTAMP", b'{"a":"yesterday"}', "at $.a a timestamp is wanted where 'yesterday' stands"),
+        (
+            "a TIMESTAMP_NTZ",
+            b'{"a":"2024-01-01T10:00:00Z"}',
+            "a timestamp without a zone is wanted where '2024-01-01T10",
+        ),
+        ("a TIMESTAMP_NTZ", b'{"a":"2024-01-01T10:00:00+02:00"}', "a timestamp without a zone is wanted"),
         ("a TIMESTAMP", b'{"a":"2024-13-01"}', "a timestamp is wanted"),
         ("a DATE", b'{"a":20240101}', "at $.a a date is wanted where 20240101 stands"),
         ("a BINARY", b'{"a":"%"}', "Base64 text is wanted where '%' stands"),

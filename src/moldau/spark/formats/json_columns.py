@@ -327,12 +327,13 @@ def _date(kind: Any) -> Node:
 
 def _timestamp(kind: Any) -> Node:
     zoned = kind.tz is not None
+    words = "a timestamp" if zoned else "a timestamp without a zone"
 
     def convert(value: Any, path: str) -> Any:
         try:
             return timestamp_text(value, zoned=zoned)
         except (ValueError, TypeError, OverflowError):
-            raise Mismatch(path, "a timestamp", value) from None
+            raise Mismatch(path, words, value) from None
 
     return Node(str | int if zoned else str, convert, _TimestampBuilder(kind), settle=convert)
 

@@ -40,6 +40,8 @@ def timestamp_text(value: object, *, zoned: bool) -> str:
         int(found[6] or 0),
     ) + timedelta(microseconds=micros)
     if not zoned:
+        if found[8] is not None:
+            raise ValueError("a zone where a local time is wanted")
         return local.isoformat(timespec="microseconds")
     return _zulu(local.replace(tzinfo=_zone(found[8])).astimezone(UTC))
 
