@@ -39,7 +39,22 @@ def log_to(log: Path) -> logging.Handler:
         logger.addHandler(handler)
         logger.setLevel(level)
         logger.propagate = False
+    _quiet_traces(log)
     return handler
+
+
+def _quiet_traces(log: Path) -> None:
+    """Spark writes the trace of every error that has a place in SQL to standard error, as JSON; people get a sentence.
+
+    Its loggers must be of its own class, and give each handler they get their own format.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logger = PySparkLogger.getLogger(name)
+        for given in list(logger.handlers):
+            logger.removeHandler(given)
+        logger.addHandler(logging.FileHandler(log))
 
 
 def _forget_old(folder: Path, pipeline: str) -> None:
