@@ -68,12 +68,17 @@ def run(
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True)
 @SET
 @click.option("--connect", is_flag=True, help="Also ask the brokers whether the topics are there.")
+@click.option(
+    "--deep", is_flag=True, help="Also start Spark and look up every column and type; calls the functions of steps."
+)
 @TIMEOUT
-def validate(files: tuple[Path, ...], variables: tuple[str, ...], connect: bool, timeout_s: float) -> None:
+def validate(files: tuple[Path, ...], variables: tuple[str, ...], connect: bool, deep: bool, timeout_s: float) -> None:
     failed = False
     for file in files:
         try:
-            for line in pipeline_run.validate(file, _variables(variables), connect=connect, timeout_s=timeout_s):
+            for line in pipeline_run.validate(
+                file, _variables(variables), connect=connect, deep=deep, timeout_s=timeout_s
+            ):
                 click.echo(line)
         except PlainError as error:
             if len(files) == 1:

@@ -6,10 +6,11 @@ import getpass
 import signal
 import socket
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +43,9 @@ class RunOptions:
 # -- validate --------------------------------------------------------------------------------------------------------
 
 
-def validate(file: Path, variables: Mapping[str, str], *, connect: bool, timeout_s: float) -> Iterator[str]:
+def validate(
+    file: Path, variables: Mapping[str, str], *, connect: bool, deep: bool, timeout_s: float
+) -> Iterator[str]:  # fmt: skip
     """Lines that say what was checked; `PlainError` with every mistake when there are any."""
     from moldau.pipelines import sql_check
     from moldau.spark.java import JavaUnusable, find_java
@@ -63,8 +66,29 @@ def validate(file: Path, variables: Mapping[str, str], *, connect: bool, timeout
         check_brokers(pipeline, mistakes, timeout_s)
     refuse(mistakes, file)
     assert pipeline is not None
+    if deep:
+        refuse(_resolve(pipeline), file)
     yield f"{file}: {pipeline.name} is fine: {_summary(pipeline)}"
     yield from (f"  {line}" for line in skipped)
+
+
+def _resolve(pipeline: Pipeline) -> Mistakes:
+    """What only a session can judge: columns, types, output modes of sinks. Leaves nothing behind."""
+    from moldau.pipelines.log_files import log_to
+    from moldau.pipelines.queries import resolve_all
+    from moldau.pipelines.session import Where, open_session
+
+    _need_spark(RunOptions())
+    where = Where("local[1]")
+    with tempfile.TemporaryDirectory(prefix="moldau-validate-") as folder:
+        log = Path(folder, "log")
+        log_to(log)
+        scratch = replace(pipeline, checkpoint=folder)
+        spark = _open(lambda: open_session(scratch, where, log), where, log)
+        try:
+            return resolve_all(spark, scratch)
+        finally:
+            spark.stop()
 
 
 def load_file(file: Path, variables: Mapping[str, str], mistakes: Mistakes) -> Pipeline | None:

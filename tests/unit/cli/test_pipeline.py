@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +16,8 @@ from moldau.cli.main import root
 from moldau.cli.pipeline_declarative import first_error
 from moldau.cli.pipeline_screen import COLUMNS, JsonLines, PlainLines, Silent, cells, describe, line, screen
 from moldau.pipelines import sql_check
-from moldau.pipelines.log_files import KEPT, new_log
+from moldau.pipelines.log_files import KEPT, log_to, new_log
+from moldau.pipelines.places import Mistakes
 from moldau.pipelines.progress import QueryFacts
 from moldau.pipelines.run import Outcome
 
@@ -70,6 +73,34 @@ def test_mistakes_are_listed_with_their_places(file: Path, monkeypatch: pytest.M
     several = pipeline("validate", str(file), str(file.parent / "none.yaml"))
     assert several.exit_code == 1
     assert several.output.count("MD-3004") == 2
+
+
+@pytest.mark.usefixtures("logging_as_before")
+def test_deep_validation_resolves_in_a_session_and_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr("moldau.spark.java.find_java", lambda: None)
+    monkeypatch.setattr(sql_check, "check_sql", lambda *_: None)
+    stopped: list[str] = []
+
+    def open_session(pipeline: Any, where: Any, log: Path) -> Any:
+        return SimpleNamespace(stop=lambda: stopped.append(f"{where} {pipeline.checkpoint}"))
+
+    def resolve_all(spark: Any, pipeline: Any) -> Mistakes:
+        mistakes = Mistakes()
+        mistakes.add(pipeline.sinks[0].place, "no such column")
+        return mistakes
+
+    monkeypatch.setattr("moldau.pipelines.session.open_session", open_session)
+    monkeypatch.setattr("moldau.pipelines.queries.resolve_all", resolve_all)
+    assert pipeline("validate", str(file)).exit_code == 0
+    result = pipeline("validate", "--deep", str(file))
+    assert result.exit_code == 1
+    assert f"{file}:6:5" in result.output
+    assert "no such column" in result.output
+    (where,) = stopped
+    assert where.startswith("local[1] ")
+    assert not Path(where.split()[1]).exists()
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_a_broker_that_is_not_there_is_told_before_spark_starts(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +195,30 @@ def test_a_log_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     log = new_log("p", "20260101000000-abcd", tmp_path / "p.yaml", Path("logs"))
     assert log.parent == tmp_path / "logs"  # Spark is told of it as a URI, which a relative path cannot be
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    names = ("moldau", "py4j", "pyspark", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
+    loggers = [logging.getLogger(name) for name in names if name in logging.Logger.manager.loggerDict]
+    before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, handlers, level, propagate in before:
+        for handler in set(logger.handlers) - set(handlers):
+            handler.close()
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+@pytest.mark.usefixtures("logging_as_before")
+def test_traces_of_spark_go_to_the_log_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    logger = pytest.importorskip("pyspark.logger").PySparkLogger.getLogger("SQLQueryContextLogger")
+    log = tmp_path / "x.log"
+    log_to(log)
+    logger.error("no such column", errorClass="UNRESOLVED_COLUMN")
+    assert capfd.readouterr().err == ""
+    assert "no such column" in log.read_text()
 
 
 def test_the_first_error_of_the_declarative_engine() -> None:
