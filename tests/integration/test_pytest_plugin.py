@@ -27,9 +27,19 @@ def test_a_foreign_client_sees_the_same_topic(moldau: Moldau) -> None:
 
     producer = Producer({"bootstrap.servers": moldau.bootstrap})
     producer.produce(topic.name, b"from the application", key=b"k")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     records = topic.read_records(2)
     assert (records[1].key, records[1].value) == (b"k", b"from the application")
+
+
+def test_a_partition_is_read_in_its_order_whatever_the_clocks_say(moldau: Moldau) -> None:
+    topic = moldau.topic("clocks")
+    moldau.clock.advance("2h")
+    topic.produce(["by the broker's clock"])
+    producer = Producer({"bootstrap.servers": moldau.bootstrap})
+    producer.produce(topic.name, b"by the wall clock")
+    assert producer.flush(60) == 0
+    assert topic.read(2) == ["by the broker's clock", "by the wall clock"]
 
 
 def test_topics_of_the_same_name_do_not_meet(moldau: Moldau) -> None:

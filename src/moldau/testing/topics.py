@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import time
 from collections.abc import Iterable
@@ -68,7 +69,15 @@ class Topic:
         found: list[ConsumedRecord] = self._broker.with_cluster(work)
         if len(found) < count:
             raise NotEnoughRecords(f"{self.name}: wanted {count} records, {len(found)} came within {timeout:g} s")
-        return sorted(found, key=lambda record: record.timestamp_ms)[:count]
+        return _by_arrival(found)[:count]
+
+
+def _by_arrival(found: list[ConsumedRecord]) -> list[ConsumedRecord]:
+    """Each partition in its own order, whatever the clocks of its producers said; partitions merged by time."""
+    partitions: dict[int, list[ConsumedRecord]] = {}
+    for record in found:
+        partitions.setdefault(record.partition, []).append(record)
+    return list(heapq.merge(*partitions.values(), key=lambda record: record.timestamp_ms))
 
 
 def to_bytes(value: Any) -> bytes | None:
