@@ -54,12 +54,12 @@ def validate(
     pipeline = load_file(file, variables, mistakes)
     skipped = []
     if pipeline is not None and sql_check.spark_is_installed():
-        sql_check.check_options(pipeline, mistakes)
         try:
             find_java()
             sql_check.check_sql(pipeline, mistakes)
         except JavaUnusable:
             skipped.append("SQL was not parsed: no usable Java (moldau doctor)")
+        sql_check.check_options(pipeline, mistakes)  # last: what Spark's parser told has the better place
     elif pipeline is not None:
         skipped.append(f"SQL was not parsed: Spark is not installed ({INSTALL.split('  ')[0]})")
     if pipeline is not None and connect:

@@ -42,9 +42,10 @@ def check_options(pipeline: Pipeline, mistakes: Mistakes) -> None:
                 source_options.parse(options.reading(source, "group", stream=source.stream), streaming=source.stream)
             except ValueError as wrong:
                 told = {mistake.place for mistake in mistakes.found}
+                parsed = any(mistake.what.startswith(_schema_of(source)) for mistake in mistakes.found)
                 for each in _new(wrong):
                     place = _place_in(source, each)
-                    if place not in told:
+                    if place not in told and not (parsed and "value.schema" in each):
                         mistakes.add(place, f"source '{source.name}': {each}")
     for sink in pipeline.sinks:
         if isinstance(sink.target, TopicTarget):
@@ -76,6 +77,10 @@ def _place_in(source: TopicSource, mistake: str) -> Place:
     return source.options_place if "option" in mistake else source.place
 
 
+def _schema_of(source: TopicSource | FileSource) -> str:
+    return f"schema of source '{source.name}'"
+
+
 def check_sql(pipeline: Pipeline, mistakes: Mistakes) -> None:
     """Every SQL text, expression and schema, by Spark's own parser. Needs Java."""
     wanted = list(_texts(pipeline))
@@ -89,9 +94,9 @@ def check_sql(pipeline: Pipeline, mistakes: Mistakes) -> None:
 def _texts(pipeline: Pipeline) -> Iterator[tuple[str, Text, str]]:
     for source in pipeline.sources.values():
         if isinstance(source, FileSource) and source.schema is not None:
-            yield "parseTableSchema", source.schema, f"schema of source '{source.name}'"
+            yield "parseTableSchema", source.schema, _schema_of(source)
         if isinstance(source, TopicSource) and source.format == "json" and source.schema is not None:
-            yield "parseTableSchema", source.schema, f"schema of source '{source.name}'"
+            yield "parseTableSchema", source.schema, _schema_of(source)
     for step in pipeline.steps.values():
         if isinstance(step, SqlStep):
             yield "parsePlan", step.sql, f"step '{step.name}'"
