@@ -265,8 +265,8 @@ def test_options_that_are_wrong_for_a_batch(reads: Reads, data: str) -> None:
         reads.batch(subscribe=data, startingOffsets="latest").count()
     with pytest.raises(PySparkException, match="must name every partition that is read; it lacks options-data-1"):
         reads.batch(subscribe=data, startingOffsets=f'{{"{data}":{{"0":1}}}}').count()
+    ends = f'{{"{data}":{{"0":5,"1":8,"2":-1}}}}'
     with pytest.raises(PySparkException, match=r"options-data-0 \(starts at 8, ends at 5\)"):
-        ends = f'{{"{data}":{{"0":5,"1":8,"2":-1}}}}'
         reads.batch(subscribe=data, startingOffsets="8", endingOffsets=ends).count()
     assert reads.batch(subscribe=data, maxOffsetsPerTrigger="1", minOffsetsPerTrigger="1", maxTriggerDelay="1s").count()
 
