@@ -19,12 +19,13 @@ from typing import Final, NamedTuple
 from moldau.broker.partition import Partition
 from moldau.broker.partitions import PartitionTable
 from moldau.core.log.settings import LogSettings
-from moldau.core.metadata.commands import ReplicaDirectory, ResourceType
+from moldau.core.metadata.commands import ReplicaDirectory
 from moldau.core.metadata.delta import MetadataDelta
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.core.metadata.records import UNASSIGNED_DIRECTORY
 from moldau.model.failures import DiskFailed
 from moldau.model.ids import TopicPartition
+from moldau.model.options import ResourceType
 from moldau.ports import Disk
 from moldau.runtime.tasks import TaskScope
 from moldau.storage.directory import LogDirectory

@@ -14,11 +14,11 @@ from moldau.core.metadata.commands import (
     AlterConfigs,
     AlterConfigsReply,
     ConfigReplacement,
-    ResourceType,
 )
 from moldau.core.metadata.internal_topics import InternalTopicSettings, internal_topic
 from moldau.model.errors import Refused
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
+from moldau.model.options import ResourceType
 from moldau.node.kafka_metadata import KafkaMetadata
 from moldau.storage.partition_log import PartitionLog
 

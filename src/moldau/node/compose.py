@@ -25,12 +25,7 @@ from moldau.config.settings import Settings
 from moldau.config.validation import SettingsJudge
 from moldau.controller.loop import Controller, load_image
 from moldau.core.log.settings import LogSettings
-from moldau.core.metadata.commands import (
-    AssignDirectories,
-    RegisterBroker,
-    ReplicaDirectory,
-    ResourceType,
-)
+from moldau.core.metadata.commands import AssignDirectories, RegisterBroker, ReplicaDirectory
 from moldau.core.metadata.delta import MetadataDelta
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.records import Endpoint
@@ -39,6 +34,7 @@ from moldau.core.partition.fetch_sessions import FetchSessionCache
 from moldau.model.errors import Refused
 from moldau.model.failures import DiskFailed, Fenced, WorldError
 from moldau.model.ids import TopicPartition
+from moldau.model.options import ResourceType
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
 from moldau.node.surroundings import absolute, listeners_of, open_store

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from moldau.model.failures import CorruptBatch, DiskFailed, WireError
+from moldau.model.options import ResourceType
 from moldau.ports import Disk
 from moldau.records.batch import iterate_headers
 from moldau.records.reader import iterate_batch
@@ -26,7 +27,6 @@ TOPIC_RECORD: Final = 2
 CONFIG_RECORD: Final = 4
 REMOVE_TOPIC_RECORD: Final = 9
 PRODUCER_IDS_RECORD: Final = 15
-TOPIC_RESOURCE: Final = 2
 
 log = logging.getLogger("moldau.node")
 
@@ -42,7 +42,7 @@ class KafkaMetadata:
         self._names: dict[bytes, str] = {}
 
     def topic_configs(self, name: str) -> tuple[tuple[str, str], ...]:
-        return tuple(sorted(self.configs.get((TOPIC_RESOURCE, name), {}).items()))
+        return tuple(sorted(self.configs.get((ResourceType.TOPIC, name), {}).items()))
 
     def replay(self, value: bytes) -> None:
         reader = Reader(value)
@@ -53,7 +53,7 @@ class KafkaMetadata:
             name = reader.compact_string()
             self._names[reader.uuid()] = name
         elif kind == REMOVE_TOPIC_RECORD:
-            self.configs.pop((TOPIC_RESOURCE, self._names.pop(reader.uuid(), "")), None)
+            self.configs.pop((ResourceType.TOPIC, self._names.pop(reader.uuid(), "")), None)
         elif kind == CONFIG_RECORD:
             resource = (int(reader.i8()), reader.compact_string())
             self._replay_config(resource, reader.compact_string(), reader.compact_nullable_string())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.core.metadata.commands import ResourceType
 from moldau.model.ids import TopicPartition
+from moldau.model.options import ResourceType
 from moldau.node.kafka_metadata import CONFIG_RECORD, PRODUCER_IDS_RECORD, REMOVE_TOPIC_RECORD, TOPIC_RECORD
 from moldau.records.builder import BatchBuilder
 from moldau.wire.primitives import Writer

@@ -7,16 +7,11 @@ from typing import Any
 
 import pytest
 
-from moldau.core.metadata.commands import (
-    ConfigEdit,
-    ConfigEdits,
-    ConfigOperation,
-    IncrementalAlterConfigs,
-    ResourceType,
-)
+from moldau.core.metadata.commands import ConfigEdit, ConfigEdits, ConfigOperation, IncrementalAlterConfigs
 from moldau.core.metadata.features import METADATA_VERSION_4_3
 from moldau.model.errors import ErrorCode
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
+from moldau.model.options import ResourceType
 from moldau.node.compose import Node
 from moldau.server.handlers import (
     alter_replica_log_dirs,

@@ -17,12 +17,12 @@ from moldau.core.metadata.commands import (
     DeleteTopicsReply,
     IncrementalAlterConfigs,
     NewTopic,
-    ResourceType,
     TopicRef,
 )
 from moldau.model.errors import Refused
 from moldau.model.failures import Fenced
 from moldau.model.ids import TopicPartition
+from moldau.model.options import ResourceType
 from moldau.node.failures import DirectoryInUse
 from moldau.storage.checkpoints import MetaProperties, decode_meta, encode_meta
 from moldau_sim.store import SimulatedStore, StoreEngine

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from moldau.core.group.consumer.topics import TopicFacts
-from moldau.core.metadata.commands import ResourceType
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.model.ids import INTERNAL_TOPICS
+from moldau.model.options import ResourceType
 
 _NO_RACKS: Final[tuple[tuple[str, ...], ...]] = ()
 

@@ -17,17 +17,6 @@ DEFAULT: Final = -1
 PRODUCER_IDS_PER_BLOCK: Final = 1000
 
 
-class ResourceType(enum.IntEnum):
-    """Config resource types, numbered as in the protocol."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
 class ConfigOperation(enum.IntEnum):
     SET = 0
     DELETE = 1

@@ -18,12 +18,12 @@ from moldau.core.metadata.commands import (
     ConfigReplacement,
     Decision,
     IncrementalAlterConfigs,
-    ResourceType,
 )
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.records import ConfigChanged, Record
 from moldau.core.metadata.rules import ConfigJudge, MetadataRules
 from moldau.model.errors import ErrorCode, Refused
+from moldau.model.options import ResourceType
 
 
 def decide_incremental_alter_configs(

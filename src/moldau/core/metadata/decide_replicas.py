@@ -10,7 +10,6 @@ from moldau.core.metadata.commands import (
     AssignDirectoriesReply,
     CreatedTopic,
     Decision,
-    ResourceType,
 )
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.records import (
@@ -23,6 +22,7 @@ from moldau.core.metadata.records import (
 )
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.ids import topic_name_problem
+from moldau.model.options import ResourceType
 
 
 def decide_adopt_topics(image: MetadataImage, command: AdoptTopics) -> Decision:

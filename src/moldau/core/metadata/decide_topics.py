@@ -23,7 +23,6 @@ from moldau.core.metadata.commands import (
     GrownTopic,
     MorePartitions,
     NewTopic,
-    ResourceType,
     TopicRef,
 )
 from moldau.core.metadata.image import MetadataImage, TopicImage
@@ -39,6 +38,7 @@ from moldau.core.metadata.records import (
 from moldau.core.metadata.rules import PARTITIONS_PER_REQUEST_MAX, Chance, MetadataRules
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.ids import NO_TOPIC_ID, collision_key, topic_name_problem
+from moldau.model.options import ResourceType
 
 T = TypeVar("T")
 

@@ -26,6 +26,7 @@ from moldau.core.metadata.records import (
 )
 from moldau.model.checks import InvariantBroken, check
 from moldau.model.ids import collision_key
+from moldau.model.options import ResourceType
 
 
 class MetadataDelta:
@@ -125,7 +126,7 @@ class MetadataDelta:
 
     def _drop_configs_of(self, topic: str) -> None:
         """A topic takes its configuration with it, as in Kafka: a new topic of that name starts clean."""
-        resource = (TOPIC_RESOURCE, topic)
+        resource = (ResourceType.TOPIC, topic)
         if self._config(resource):
             self._configs[resource] = {}
             self.configs_changed[resource] = None
@@ -223,9 +224,6 @@ class MetadataDelta:
                 configs.pop(resource, None)
         return configs
 
-
-TOPIC_RESOURCE: Final = 2
-"""`commands.ResourceType.TOPIC`, repeated here because commands lie above the image."""
 
 _REPLAY: Final[dict[type, Callable[[MetadataDelta, Any], None]]] = {
     ClusterNamed: MetadataDelta.replay_cluster_named,

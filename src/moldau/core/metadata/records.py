@@ -111,7 +111,7 @@ class TopicBuried(NamedTuple):
 
 
 class ConfigChanged(NamedTuple):
-    """A value of None deletes the key. Resource types are the protocol's (`commands.ResourceType`)."""
+    """A value of None deletes the key. Resource types are the protocol's (`model.options.ResourceType`)."""
 
     resource_type: int
     resource_name: str

@@ -11,10 +11,10 @@ from moldau.core.metadata.commands import (
     ConfigReplacement,
     CreateTopics,
     IncrementalAlterConfigs,
-    ResourceType,
 )
 from moldau.core.metadata.image import MetadataImage
 from moldau.model.errors import ErrorCode, Refused
+from moldau.model.options import ResourceType
 
 from .worlds import ask, brokers, topic
 
