@@ -77,7 +77,8 @@ def lasting_catalog(checkpoint: str) -> dict[str, str]:
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": f"{checkpoint}/warehouse",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={checkpoint}/catalog;create=true",
-        "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={checkpoint}/derby.log",
+        # In quotes: Spark splits these options at spaces, which a folder's name may have.
+        "spark.driver.extraJavaOptions": f'"-Dderby.stream.error.file={checkpoint}/derby.log"',
     }
 
 

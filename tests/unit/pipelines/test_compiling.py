@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,10 @@ def test_settings_of_the_command_win(tmp_path: Path) -> None:
     assert "spark.driver.host" not in cluster
     remote = read(tmp_path, TOPICS.replace("/state", "s3a://bucket/state"))
     assert "spark.sql.streaming.checkpointFileManagerClass" not in settings(remote, Where())
+    tables = read(tmp_path, TOPICS.replace("/state", "/my state").replace("console: true", "table: t"))
+    assert shlex.split(settings(tables, Where())["spark.driver.extraJavaOptions"]) == [
+        "-Dderby.stream.error.file=/my state/derby.log"
+    ]
 
 
 PYTHON = """\
