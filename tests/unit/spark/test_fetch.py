@@ -10,6 +10,7 @@ import pytest
 from moldau.records.builder import BatchBuilder, build_end_marker
 from moldau.spark.fetch.link import BrokerLink, readable
 from moldau.spark.fetch.read import read_ranges
+from moldau.spark.fetch.rows import REPEATED_MAX, Rows
 from moldau.spark.types import OffsetRange, ReadFailed, ReadSettings, topic_id_text
 from moldau.wire.messages.fetch import AbortedTransaction, PartitionData
 from tests.unit.spark.fake_cluster import KAFKA_2_0, TOPIC, Asked, FakeCluster, HangUp
@@ -112,6 +113,17 @@ def test_ranges_that_wait_for_their_turn_do_not_keep_the_processor_busy(monkeypa
     found = read(cluster, *(everything(5, partition) for partition in range(10)), client={"fetch.max.bytes": "1000"})
     assert len(found) == 50
     assert len(looked) <= 3 * 10
+
+
+def test_what_is_kept_does_not_grow_with_the_partitions() -> None:
+    rows = Rows(ReadSettings("", columns=("topic", "partition", "offset")))
+    found = []
+    for number in range(3 * REPEATED_MAX):
+        part = OffsetRange(f"topic-{number}", None, number, 0, 5)
+        found += [tuple(line.values()) for made in rows.add(part, 0, batch(0), []) for line in made.to_pylist()]
+    found += [tuple(line.values()) for made in rows.rest() for line in made.to_pylist()]
+    assert found == [(f"topic-{n}", n, offset) for n in range(3 * REPEATED_MAX) for offset in range(5)]
+    assert len(rows._repeated) <= REPEATED_MAX
 
 
 def test_brokers_of_old_are_asked_by_name() -> None:

@@ -29,6 +29,9 @@ SMALL_ROWS: Final = 8 << 10
 SMALL_BYTES: Final = 1 << 20
 """Batches below both are put together: each costs Spark something of its own."""
 
+REPEATED_MAX: Final = 64
+"""Columns of a single value that are kept: a task may read thousands of partitions."""
+
 _ERROR: Final = "Error"
 _RAW: Final = "Raw"
 
@@ -169,6 +172,8 @@ class Rows:
         key = (str(kind), value)
         known = self._repeated.get(key)
         if known is None or len(known) < count:
+            if len(self._repeated) >= REPEATED_MAX:
+                self._repeated.clear()
             known = pa.repeat(pa.scalar(value, kind), max(count, 1024))
             self._repeated[key] = known
         return known.slice(0, count)
