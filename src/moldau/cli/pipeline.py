@@ -152,7 +152,11 @@ def stop(name: str, wait: bool, bootstrap: str, timeout_s: float) -> None:
                 raise _did_not_stop(name, [run.run for run in live], timeout_s)
             await asyncio.sleep(0.5)
             known = await journal.read_runs(cluster)
-            live = [run for run in live if (found := known.get((name, run.run))) and found.is_live(_now_ms())]
+            found = [known[name, run.run] for run in live if (name, run.run) in known]
+            gone = [run.run for run in found if run.state(_now_ms()) == "lost"]
+            if gone:
+                raise _lost(name, gone)
+            live = [run for run in found if run.is_live(_now_ms())]
         return [run.run for run in runs]
 
     asked = with_cluster(bootstrap, work, timeout_s=10.0)
@@ -189,6 +193,15 @@ def _find(runs: Mapping[tuple[str, str], Any], name: str, run_id: str | None) ->
     if near and near[0] != name:
         facts.append(("did you mean", near[0]))
     raise PlainError("MD-3006", "unknown pipeline", facts=facts, fixes=["moldau pipeline list --all"])
+
+
+def _lost(name: str, runs: list[str]) -> PlainError:
+    return PlainError(
+        "MD-3007",
+        "nothing is heard of the pipeline any more",
+        facts=[("pipeline", name), ("runs", ", ".join(runs))],
+        fixes=["its process may have been killed, or its machine is away: moldau pipeline show " + name],
+    )
 
 
 def _did_not_stop(name: str, runs: list[str], timeout_s: float) -> PlainError:

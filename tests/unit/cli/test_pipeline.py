@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from moldau.cli.main import root
 from moldau.cli.pipeline_declarative import first_error
 from moldau.cli.pipeline_screen import COLUMNS, JsonLines, PlainLines, Silent, cells, describe, line, screen
 from moldau.pipelines import sql_check
+from moldau.pipelines.events import Run
 from moldau.pipelines.log_files import KEPT, log_to, new_log
 from moldau.pipelines.places import Mistakes
 from moldau.pipelines.progress import QueryFacts
@@ -109,6 +112,33 @@ def test_a_broker_that_is_not_there_is_told_before_spark_starts(file: Path, monk
     result = pipeline("run", str(file))
     assert result.exit_code == 1
     assert "error[MD-1001]: no broker answers" in result.output
+
+
+@pytest.mark.parametrize(
+    ("then", "status", "told"),
+    [
+        ({"state": "stopped"}, 0, "p stopped\n"),
+        ({"state": "running", "at_ms": 0}, 1, "nothing is heard of the pipeline"),
+    ],
+)
+def test_stop_tells_a_run_that_stopped_from_one_that_is_lost(
+    then: dict[str, Any], status: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = int(time.time() * 1000)
+    runs = iter([{"state": "running", "at_ms": now_ms}, then])
+
+    async def read_runs(_cluster: Any) -> dict[tuple[str, str], Run]:
+        return {("p", "1"): Run("p", "1", {"started_ms": 1, **next(runs)})}
+
+    async def write(_cluster: Any, records: list[tuple[bytes, bytes]]) -> None:
+        assert [key for key, _ in records] == [b"stop/p/1"]
+
+    monkeypatch.setattr("moldau.pipelines.journal.read_runs", read_runs)
+    monkeypatch.setattr("moldau.pipelines.journal.write", write)
+    monkeypatch.setattr("moldau.cli.pipeline.with_cluster", lambda _b, work, **_: asyncio.run(work(None)))
+    result = pipeline("stop", "p")
+    assert result.exit_code == status
+    assert told in result.output
 
 
 def test_master_and_remote_exclude_each_other(file: Path) -> None:
