@@ -28,7 +28,9 @@ def load(path: Path, variables: Mapping[str, str], mistakes: Mistakes) -> Pipeli
     tree = read_tree(path, variables, mistakes)
     if tree is None:
         return None
-    pipeline = read_pipeline(substitute(tree, variables, mistakes), path, mistakes)
+    # The commands that look at clusters take the same variable, so that `list` finds what `run` started.
+    bootstrap = variables.get("MOLDAU_BOOTSTRAP") or "localhost:9092"
+    pipeline = read_pipeline(substitute(tree, variables, mistakes), path, bootstrap, mistakes)
     if pipeline is not None:
         check(pipeline, mistakes, declared(tree))
     return pipeline
@@ -75,7 +77,7 @@ def read_tree(path: Path, variables: Mapping[str, str], mistakes: Mistakes) -> N
     return parse_yaml(source, str(path), mistakes)
 
 
-def read_pipeline(tree: Node, path: Path, mistakes: Mistakes) -> Pipeline | None:
+def read_pipeline(tree: Node, path: Path, bootstrap: str, mistakes: Mistakes) -> Pipeline | None:
     base = path.absolute().parent
     section = Section(tree, "the pipeline", base, mistakes)
     if not section.readable:
@@ -83,7 +85,7 @@ def read_pipeline(tree: Node, path: Path, mistakes: Mistakes) -> Pipeline | None
     section.allow(KEYS)
     name = section.name("pipeline", FREE_NAME, required=True)
     label = name.value if name is not None else "unnamed"
-    defaults = Defaults(base, section.bootstrap("localhost:9092"), section.options("kafka"))
+    defaults = Defaults(base, section.bootstrap(bootstrap), section.options("kafka"))
     trigger_ms = read_trigger(section, 1_000)
     sources = read_sources(_mapping(section, "sources"), defaults, mistakes)
     steps = read_steps(_list(section, "steps", required=False), base, mistakes)

@@ -194,6 +194,7 @@ def test_defaults(tmp_path: Path) -> None:
     found = read(tmp_path, MINIMAL)
     assert (found.trigger_ms, found.bootstrap, found.restart) == (1_000, "localhost:9092", Restart())
     assert found.checkpoint == str(tmp_path / ".moldau/p")
+    assert read(tmp_path, MINIMAL, MOLDAU_BOOTSTRAP="there:1").bootstrap == "there:1"
 
 
 @pytest.mark.parametrize(
