@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -80,17 +81,16 @@ class Runner:
     _journal: Journal = field(init=False)
     _started_ms: int = 0
     _patience_s: float = FINISH_BATCH_S
-    _elsewhere: frozenset[str] = frozenset()
-    """Topics of other clusters than the one that is told about the run; their lag is not known here."""
+    _elsewhere: tuple[TopicSource, ...] = ()
+    """Sources of other clusters than the one that is told about the run; their lag is not known here."""
 
     def __post_init__(self) -> None:
         pipeline = self.pipeline
         self._journal = Journal(pipeline.name, self.run_id, pipeline.bootstrap, pipeline.kafka)
-        self._elsewhere = frozenset(
-            topic
+        self._elsewhere = tuple(
+            source
             for source in pipeline.sources.values()
             if isinstance(source, TopicSource) and source.bootstrap != pipeline.bootstrap
-            for topic in source.topics
         )
 
     def request_stop(self) -> None:
@@ -282,7 +282,13 @@ class Runner:
                 return
 
     def _positions(self, each: Supervised) -> dict[TopicPartition, int]:
-        return {p: offset for p, offset in each.follower.positions.items() if p.topic not in self._elsewhere}
+        return {p: offset for p, offset in each.follower.positions.items() if self._is_here(p.topic)}
+
+    def _is_here(self, topic: str) -> bool:
+        return not any(
+            topic in source.topics or (source.pattern is not None and re.fullmatch(source.pattern, topic))
+            for source in self._elsewhere
+        )
 
     def _beat(self) -> bool:
         return self._journal.beat(self.status())

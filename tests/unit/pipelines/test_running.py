@@ -76,7 +76,11 @@ class Watcher:
 
 
 def outcome_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: Mapping[str, int], error: str = "no broker answers"
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failures: Mapping[str, int],
+    error: str = "no broker answers",
+    text: str = FILE,
 ) -> run.Outcome:
     """Run with as many failures of each sink as given before it succeeds."""
     left = dict(failures)
@@ -88,7 +92,7 @@ def outcome_of(
     monkeypatch.setattr(run, "start_query", start)
     monkeypatch.setattr(run, "Journal", Journal)
     file = tmp_path / "p.yaml"
-    file.write_text(FILE)
+    file.write_text(text)
     return run.Runner(None, load_or_raise(file, {}), "r", Watcher(), once=True).run()
 
 
@@ -125,3 +129,12 @@ def test_a_run_that_ends_before_its_heart_beats_still_knows_its_lag(
     monkeypatch.setattr(run.Runner, "_heart", lambda self: None)
     outcome = outcome_of(tmp_path, monkeypatch, {})
     assert [(facts.lag_records, facts.lag_seconds) for facts in outcome.queries] == [(2, 1.5)] * 3
+
+
+@pytest.mark.parametrize("named", ["topic: t", "pattern: 't.*'"])
+def test_the_lag_of_topics_of_another_cluster_is_not_asked_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    text = FILE.replace("{rate: 1}", f"{{{named}, format: string, bootstrap: 'other:1'}}")
+    outcome = outcome_of(tmp_path, monkeypatch, {}, text=text)
+    assert [facts.lag_records for facts in outcome.queries] == [None] * 3
