@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from moldau.core.group.consumer.commands import (
-    JOIN_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    ConsumerHeartbeat,
-)
+from moldau.core.group.consumer.check_heartbeat import heartbeat_problem
+from moldau.core.group.consumer.commands import ConsumerHeartbeat
 from moldau.core.group.consumer.replies import ConsumerHeartbeatReply
 from moldau.model.errors import ErrorCode, Refused
 from moldau.server.context import RequestContext
@@ -31,14 +28,21 @@ CONSUMER_PROTOCOL: Final = "consumer"
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerGroupHeartbeatResponse | Parked:
-    problem = _problem(request, context)
+    if CONSUMER_PROTOCOL not in context.services.settings.list("group.coordinator.rebalance.protocols"):
+        return _refused(Refused(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled."))
+    command = _command(request, context)
+    problem = heartbeat_problem(command)
     if problem is not None:
-        return _refused(problem)
+        return _refused(Refused(ErrorCode.INVALID_REQUEST, problem))
+    return ask_shard(context.services.group_shards.find(request.group_id), command, _response)
+
+
+def _command(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerHeartbeat:
     owned = None
     if request.topic_partitions is not None:
         owned = frozenset((row.topic_id, index) for row in request.topic_partitions for index in row.partitions)
     names = request.subscribed_topic_names
-    command = ConsumerHeartbeat(
+    return ConsumerHeartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
         member_epoch=request.member_epoch,
@@ -54,46 +58,6 @@ def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> C
         makes_own_id=context.api_version >= OWN_MEMBER_ID_FROM,
         new_member_id=fresh_uuid(context),
     )
-    return ask_shard(context.services.group_shards.find(request.group_id), command, _response)
-
-
-def _problem(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Refused | None:
-    if CONSUMER_PROTOCOL not in context.services.settings.list("group.coordinator.rebalance.protocols"):
-        return Refused(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled.")
-    wrong = _wrong_anywhere(request, context)
-    if wrong is None and request.member_epoch == JOIN_EPOCH:
-        wrong = _wrong_on_join(request)
-    if wrong is None and request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
-        wrong = "InstanceId can't be null."
-    return None if wrong is None else Refused(ErrorCode.INVALID_REQUEST, wrong)
-
-
-def _wrong_anywhere(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> str | None:
-    named_by_broker = context.api_version < OWN_MEMBER_ID_FROM and request.member_epoch in (
-        JOIN_EPOCH,
-        LEAVE_STATIC_EPOCH,
-    )
-    if not named_by_broker and not request.member_id.strip():
-        return "MemberId can't be empty."
-    if not request.group_id.strip():
-        return "GroupId can't be empty."
-    if request.instance_id is not None and not request.instance_id.strip():
-        return "InstanceId can't be empty."
-    if request.rack_id is not None and not request.rack_id.strip():
-        return "RackId can't be empty."
-    if request.member_epoch < LEAVE_STATIC_EPOCH:
-        return "MemberEpoch is invalid."
-    return None
-
-
-def _wrong_on_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
-    if request.rebalance_timeout_ms == -1:
-        return "RebalanceTimeoutMs must be provided in first request."
-    if request.topic_partitions is None or request.topic_partitions:
-        return "TopicPartitions must be empty when (re-)joining."
-    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
-    return None
 
 
 def _refused(refused: Refused) -> ConsumerGroupHeartbeatResponse:

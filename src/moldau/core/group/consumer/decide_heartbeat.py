@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moldau.core.group.consumer.apply import consumer_of
 from moldau.core.group.consumer.assignors import offered
+from moldau.core.group.consumer.check_heartbeat import heartbeat_problem
 from moldau.core.group.consumer.commands import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -56,7 +57,7 @@ def decide_consumer_heartbeat(turn: Turn, command: ConsumerHeartbeat) -> object:
 
 
 def _request_refused(turn: Turn, command: ConsumerHeartbeat) -> Refused | None:
-    problem = _problem(command)
+    problem = heartbeat_problem(command)
     if problem is not None:
         return Refused(ErrorCode.INVALID_REQUEST, problem)
     names = offered(turn.settings.consumer_assignors)
@@ -64,32 +65,6 @@ def _request_refused(turn: Turn, command: ConsumerHeartbeat) -> Refused | None:
         detail = f"ServerAssignor {command.assignor} is not supported. Supported assignors: {', '.join(names)}."
         return Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, detail)
     return pattern_refused(command.regex)
-
-
-def _problem(command: ConsumerHeartbeat) -> str | None:
-    if not command.group_id:
-        return "GroupId can't be empty."
-    if command.instance_id == "":
-        return "InstanceId can't be empty."
-    if command.rack_id == "":
-        return "RackId can't be empty."
-    if not command.member_id and (command.makes_own_id or command.member_epoch != JOIN_EPOCH):
-        return "MemberId can't be empty."
-    if command.member_epoch < LEAVE_STATIC_EPOCH:
-        return f"MemberEpoch {command.member_epoch} is invalid."
-    if command.member_epoch == LEAVE_STATIC_EPOCH and command.instance_id is None:
-        return "InstanceId can't be null."
-    return _join_problem(command) if command.member_epoch == JOIN_EPOCH else None
-
-
-def _join_problem(command: ConsumerHeartbeat) -> str | None:
-    if command.rebalance_timeout_ms == NO_TIMEOUT:
-        return "RebalanceTimeoutMs must be provided in first request."
-    if command.owned is None or command.owned:
-        return "TopicPartitions must be empty when (re-)joining."
-    if command.topics is None and command.regex is None:
-        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
-    return None
 
 
 # -- staying ---------------------------------------------------------------------------------------------------------
