@@ -24,6 +24,8 @@ def test_topics_by_name_partitions_by_number_ids_last() -> None:
 def test_there_and_back() -> None:
     offsets = Offsets({TopicPartition("t", 0): 5, TopicPartition("t", 11): 0}, {"t": "id"}, initial=True)
     assert from_document(json.loads(json.dumps(to_document(offsets)))) == offsets
+    first = Offsets(offsets.partitions, offsets.topic_ids, start=offsets)
+    assert from_document(json.loads(json.dumps(to_document(first)))) == first
 
 
 def test_ids_of_topics_without_partitions_are_left_out() -> None:

@@ -3,7 +3,8 @@
     {"orders":{"0":5,"1":7},"#ids":{"orders":"Nmxh..."}}
 
 Spark compares offsets as text, so two equal ones must be written alike. `#` cannot be in a topic's name. The ids tell a
-topic that was deleted and created again from the one that was read before.
+topic that was deleted and created again from the one that was read before. Checkpoints hold only the ends of batches:
+the end of the first one also says where it begins (`#start`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from moldau.model.ids import TopicPartition
 
 IDS: Final = "#ids"
 INITIAL: Final = "#initial"
+START: Final = "#start"
 
 
 class OffsetsUnreadable(MoldauError):
@@ -31,7 +33,9 @@ class Offsets:
     partitions: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     initial: bool = False
-    """A starting point that depends on when it was asked for, and that no checkpoint holds yet."""
+    """A starting point that no checkpoint holds yet."""
+    start: Offsets | None = None
+    """Of the end of a query's first batch: where it begins. Looked up again after a restart that might be elsewhere."""
 
     def same_topic(self, other: Offsets, topic: str) -> bool:
         """False when both know the topic's id and they differ: it was created again in between."""
@@ -50,6 +54,8 @@ def to_document(offsets: Offsets) -> dict[str, Any]:
         document[IDS] = ids
     if offsets.initial:
         document[INITIAL] = True
+    if offsets.start is not None:
+        document[START] = to_document(offsets.start)
     return document
 
 
@@ -64,9 +70,10 @@ def from_document(document: Mapping[str, Any]) -> Offsets:
         }
         ids = {str(topic): str(topic_id) for topic, topic_id in document.get(IDS, {}).items()}
         initial = bool(document.get(INITIAL, False))
+        start = from_document(document[START]) if START in document else None
     except (AttributeError, TypeError, ValueError) as mistake:
         raise OffsetsUnreadable(
             f"the checkpoint holds offsets of another source ({mistake}): {str(document)[:200]}. "
             "Give the query a checkpoint of its own"
         ) from None
-    return Offsets(partitions, ids, initial)
+    return Offsets(partitions, ids, initial, start)

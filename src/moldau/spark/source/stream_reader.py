@@ -69,9 +69,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             now_ms=int(time.time() * 1000),
             read_committed=options.read_committed,
         )
-        # Only the ends of batches go into the checkpoint. A beginning that depends on the time must be in it before
-        # anything is read from there, so it becomes the end of an empty first batch.
-        return now.offsets(found, initial=options.starting.depends_on_now)
+        return now.offsets(found, initial=True)
 
     # -- how far to go -----------------------------------------------------------------------------------------------
 
@@ -93,8 +91,11 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch; equal to `start` when there is nothing to do. All before `start` is done."""
         begin = from_document(start)
         now = self._ask(lambda cluster: self._look(cluster, begin), "looking up the end of the topics")
-        if begin.initial:
-            return to_document(Offsets(begin.partitions, begin.topic_ids))
+        first = Offsets(begin.partitions, begin.topic_ids) if begin.initial else None
+        if first is not None and self.options.starting.depends_on_now:
+            # Only the ends of batches go into the checkpoint. A beginning that depends on the time must be in it soon,
+            # whether records come or not, so it becomes the end of an empty first batch.
+            return self._plan(replace(first, start=first), now)
         positions, losses = plan.positions(begin, now)
         self._report(losses)
         limited = not isinstance(limit, ReadAllAvailable)
@@ -105,6 +106,11 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if limited and self.options.max_offsets_per_trigger is not None:
             most = self.options.max_offsets_per_trigger
             end = plan.batch_end(begin, positions, now, targets=self._targets, records_max=most)
+        if (end.partitions, end.topic_ids) == (begin.partitions, begin.topic_ids):
+            return start
+        return self._plan(replace(end, start=first), now)
+
+    def _plan(self, end: Offsets, now: Snapshot) -> dict[str, Any]:
         document = to_document(end)
         self._planned = (document, now)
         return document
@@ -140,9 +146,8 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- what to read ------------------------------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begin, until = from_document(start), from_document(end)
-        if begin.initial and begin.partitions == until.partitions:
-            return []
+        until = from_document(end)
+        begin = until.start or from_document(start)
         ranges, losses = plan.ranges(begin, until, self._snapshot_for(end, until))
         self._report(losses)
         return share(self.options, ranges)
