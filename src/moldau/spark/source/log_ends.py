@@ -197,7 +197,7 @@ async def _at_times(
     if not wanted:
         return {}
     rows = await list_offsets(cluster, wanted, read_committed=read_committed)
-    none = [partition for partition in wanted if rows[partition][0] < 0]
+    none = sorted(partition for partition in wanted if rows[partition][0] < 0)
     if none and not limit.latest_if_none:
         told = ", ".join(f"{partition} (timestamp {wanted[partition]})" for partition in none[:10])
         raise NoRecordAtTime(
