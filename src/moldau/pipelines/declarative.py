@@ -63,7 +63,9 @@ def command(pipeline: Pipeline, folder: Path, where: Where) -> list[str]:
 
 
 def _settings(pipeline: Pipeline) -> dict[str, str]:
-    found = settings(pipeline, Where()) | lasting_catalog(pipeline.checkpoint) | dict(pipeline.spark)
+    restarts = pipeline.restart.failures_max if pipeline.restart.policy != "never" else 0
+    found = settings(pipeline, Where()) | lasting_catalog(pipeline.checkpoint)
+    found |= {"spark.sql.pipelines.maxFlowRetryAttempts": str(restarts), **pipeline.spark}
     found.pop("spark.ui.showConsoleProgress", None)
     return {name: value for name, value in found.items() if name != "spark.ui.enabled"}
 

@@ -316,6 +316,7 @@ def test_the_declarative_project(tmp_path: Path) -> None:
     generate(found, tmp_path / "project")
     spec = json.loads((tmp_path / "project" / SPEC_FILE).read_text())
     assert spec["name"] == "d"
+    assert spec["configuration"]["spark.sql.pipelines.maxFlowRetryAttempts"] == "5"
     assert not [name for name in spec["configuration"] if "warehouse" in name or "catalogImplementation" in name]
     assert (tmp_path / "project" / DEFINITIONS).read_text() == text
     pytest.importorskip("pyspark")
