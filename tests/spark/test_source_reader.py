@@ -74,6 +74,8 @@ def test_a_trigger_costs_one_metadata_request_and_one_round_of_offsets(
 
 def test_a_first_batch_that_is_repeated_begins_where_it_began(topics: Topics, topic: str) -> None:
     """The beginning is looked up again after a restart, and what retention took in between must not go unnoticed."""
+    nothing = reader(topics, topic)
+    assert "#initial" not in latest(nothing, nothing.initialOffset()), "Spark runs a first batch, records or not"
     topics.fill(topic, ["v"] * 6)
     source = reader(topics, topic)
     end = latest(source, source.initialOffset())

@@ -106,7 +106,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if limited and self.options.max_offsets_per_trigger is not None:
             most = self.options.max_offsets_per_trigger
             end = plan.batch_end(begin, positions, now, targets=self._targets, records_max=most)
-        if (end.partitions, end.topic_ids) == (begin.partitions, begin.topic_ids):
+        if first is None and (end.partitions, end.topic_ids) == (begin.partitions, begin.topic_ids):
             return start
         return self._plan(replace(end, start=first), now)
 
