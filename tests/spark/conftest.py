@@ -34,10 +34,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local session with two threads. Fails, and says how to install Java, where there is none."""
     find_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(_home_without_zip(tmp_path_factory.mktemp("spark"))))
+        session = _session(warehouse)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def _session(warehouse: Path) -> Any:
     from pyspark.sql import SparkSession
 
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    session = (
+    return (
         SparkSession.builder.master("local[2]")
         .appName("moldau-tests")
         .config("spark.ui.enabled", "false")
@@ -55,9 +64,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         )
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+
+
+def _home_without_zip(folder: Path) -> Path:
+    """A home for the session's Java, whose Python workers then find pyspark where it is installed and not in a zip.
+
+    From the zip each of them compiles it anew, which takes twice as long; and Spark gives a worker of a stream no more
+    than ten seconds to call back, which is too little on a busy machine.
+    """
+    import pyspark
+
+    for name in ("bin", "jars"):
+        (folder / name).symlink_to(Path(pyspark.__file__).parent / name)
+    return folder
 
 
 @pytest.fixture
