@@ -24,7 +24,7 @@ def digests(hash_seed: str) -> str:
         "PYTHONPATH": str(Path(__file__).parents[2] / "src"),
     }
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM.format(seeds=SEEDS)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120).stdout
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=600).stdout
 
 
 def test_runs_are_equal_under_different_hash_seeds() -> None:

@@ -26,7 +26,7 @@ def test_kafka_reads_every_message_and_writes_the_same_bytes() -> None:
             lines.append(f"{case.name} {case.version} {case.encode(random_message(case, chance)).hex()}")
     program = Path(__file__).with_name("EchoMessages.java")
     command = ["java", "-cp", ":".join(map(str, JARS)), str(program)]
-    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, timeout=600, check=True)
     answers = done.stdout.splitlines()
     assert len(answers) == len(lines)
     wrong = [(line, answer) for line, answer in zip(lines, answers, strict=True) if line.split(" ")[2] != answer]

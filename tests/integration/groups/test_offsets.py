@@ -135,6 +135,7 @@ def test_metadata_that_is_too_long_is_refused(topics: Topics, a_topic: str, uniq
 
 def test_lag_in_seconds_grows_while_the_group_is_down(topics: Topics, unique: Unique) -> None:
     topic, group = topics.create(unique(), 2), unique()
+    began = time.time()
     topics.fill(topic, 20, 2)
     commit(topics.bootstrap, group, topic, {0: 4, 1: 10})
 
@@ -146,13 +147,13 @@ def test_lag_in_seconds_grows_while_the_group_is_down(topics: Topics, unique: Un
     behind, level = found[Place(topic, 0)], found[Place(topic, 1)]
     assert (behind.committed, behind.end, behind.records) == (4, 10, 6)
     assert behind.seconds is not None
-    assert 60 <= behind.seconds < 90
+    assert 60 <= behind.seconds <= 61 + time.time() - began
     assert (level.records, level.seconds) == (0, 0.0)
 
 
 def run_cli(bootstrap: str, *words: str) -> Any:
     done = subprocess.run(
-        [sys.executable, "-m", "moldau", "group", *words, "-b", bootstrap], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "moldau", "group", *words, "-b", bootstrap], capture_output=True, text=True, timeout=180
     )
     return done
 

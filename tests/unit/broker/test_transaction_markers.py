@@ -80,7 +80,7 @@ def begin(writer: FakeWriter, shard: FakeShard) -> tuple[Completion, list[Comple
 def in_loop(test: Callable[[], Any]) -> None:
     markers_pause, markers.RETRY_PAUSE_S = markers.RETRY_PAUSE_S, 0.001  # type: ignore[misc]
     try:
-        asyncio.run(asyncio.wait_for(test(), 10))
+        asyncio.run(asyncio.wait_for(test(), 60))
     finally:
         markers.RETRY_PAUSE_S = markers_pause  # type: ignore[misc]
 

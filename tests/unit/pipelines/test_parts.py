@@ -206,10 +206,10 @@ def test_metrics_are_served() -> None:
 
     server = MetricsServer(0, lambda: "x 1\n", host="127.0.0.1")
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=60) as answer:
             assert answer.read() == b"x 1\n"
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         with pytest.raises(urllib.error.HTTPError):
-            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/other", timeout=5)
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/other", timeout=60)
     finally:
         server.close()

@@ -41,7 +41,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Awaitable[None]], 
 
 
 async def bounded(main: Awaitable[None]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await main
 
 

@@ -31,7 +31,7 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 def run(factory: LoopFactory, work: Coroutine[Any, Any, None]) -> None:
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(asyncio.wait_for(work, 30))
+        runner.run(asyncio.wait_for(work, 120))
 
 
 @contextlib.asynccontextmanager

@@ -299,7 +299,7 @@ def test_run_writes_checkpoints_and_syncs_by_age_until_cancelled(disk: RealDisk,
         assert log.durable_end_offset == 0
         clock.time_ms += 20
         running = asyncio.ensure_future(dirs.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while log.durable_end_offset < 1:
                 clock.time_ms += 1
                 await asyncio.sleep(0.001)
@@ -350,7 +350,7 @@ def test_flush_before_acknowledge_joins_appends_into_few_syncs(tmp_path: Path) -
             append(log, batch())
         assert log.acknowledgeable_end_offset == 0
         dirs.flush_set.flush_all()
-        await asyncio.wait_for(done.wait(), 10)
+        await asyncio.wait_for(done.wait(), 60)
         assert log.acknowledgeable_end_offset == 100
         assert disk.rounds == 1
         append(log, memoryview(bytearray(batch(20, size=2000))))

@@ -99,5 +99,5 @@ def test_message_modules_are_imported_when_first_used() -> None:
         "after = [name for name in sys.modules if name.startswith('moldau.wire.messages.')]\n"
         "print(before, after)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "[] ['moldau.wire.messages.metadata']"
