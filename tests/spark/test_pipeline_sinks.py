@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.spark.pipeline_kit import create, produce, run_once, write_file
 
 ROWS = 6
@@ -122,6 +124,7 @@ def lake_rows(tmp_path: Path) -> dict[str, list[tuple[int, str]]]:
     }
 
 
+@pytest.mark.filterwarnings("error:Delete operation")
 def test_delta_and_iceberg_skip_a_replayed_batch_and_merge(
     spark: Any, bootstrap: str, unique: Callable[[], str], tmp_path: Path
 ) -> None:  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from typing import Any, Final
 
 from moldau.pipelines.spec import LakeTarget, TableTarget
@@ -159,7 +160,9 @@ class IcebergTarget:
         keys = list(self._target.merge_on)
         with self._table(kept.schema).transaction() as transaction:
             # Rows of these keys go, those that stay come back with their new values: one commit.
-            transaction.delete(create_match_filter(rows, keys))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Delete operation did not match any records")  # all keys are new
+                transaction.delete(create_match_filter(rows, keys))
             if kept.num_rows:
                 transaction.append(kept)
             transaction.set_properties({_property(query_id): str(batch_id)})
