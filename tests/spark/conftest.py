@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from moldau.cli.broker_process import BrokerProcess
+from moldau.spark.home import home_with_quick_workers
 from moldau.spark.java import find_java
 from tests.brokers import names, running_broker, shared_address
 
@@ -35,8 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     find_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     warehouse = tmp_path_factory.mktemp("warehouse")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_HOME", str(_home_without_zip(tmp_path_factory.mktemp("spark"))))
+    with home_with_quick_workers():
         session = _session(warehouse)
     session.sparkContext.setLogLevel("ERROR")
     yield session
@@ -64,19 +64,6 @@ def _session(warehouse: Path) -> Any:
         )
         .getOrCreate()
     )
-
-
-def _home_without_zip(folder: Path) -> Path:
-    """A home for the session's Java, whose Python workers then find pyspark where it is installed and not in a zip.
-
-    From the zip each of them compiles it anew, which takes twice as long; and Spark gives a worker of a stream no more
-    than ten seconds to call back, which is too little on a busy machine.
-    """
-    import pyspark
-
-    for name in ("bin", "jars"):
-        (folder / name).symlink_to(Path(pyspark.__file__).parent / name)
-    return folder
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""PySpark's daemon is what `moldau.spark.worker_process` takes it for: in its workers collections stay short."""
+"""PySpark's workers are what `moldau.spark.worker_process` and `moldau.spark.home` take them for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -17,7 +18,7 @@ from tests.spark.topics import Topics
 
 
 class TellingSource(MoldauDataSource):
-    """Its tasks leave in the file `tell` how many objects their process has put aside when they are done."""
+    """Its tasks tell in the file `tell` how many objects their process has put aside, and where it has pyspark from."""
 
     @classmethod
     def name(cls) -> str:
@@ -38,10 +39,10 @@ class TellingReader(MoldauBatchReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         yield from super().read(partition)
-        Path(self.tell).write_text(f"{gc.get_freeze_count()}")
+        Path(self.tell).write_text(f"{gc.get_freeze_count()} {pyspark.__file__}")
 
 
-def test_workers_that_read_a_topic_put_their_modules_aside(
+def test_workers_start_quickly_and_put_their_modules_aside(
     spark: Any, bootstrap: str, unique: Callable[[], str], tmp_path: Path
 ) -> None:
     topic, tell = unique(), tmp_path / "frozen"
@@ -51,4 +52,6 @@ def test_workers_that_read_a_topic_put_their_modules_aside(
     spark.dataSource.register(TellingSource)
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "tell": str(tell)}
     assert spark.read.format("moldau_telling").options(**options).load().count() == 1
-    assert int(tell.read_text()) > 10_000
+    frozen, origin = tell.read_text().split(" ", 1)
+    assert int(frozen) > 10_000
+    assert Path(origin) == Path(pyspark.__file__)

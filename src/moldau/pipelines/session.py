@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from moldau.pipelines.spec import Pipeline, TableTarget
+from moldau.spark.home import home_with_quick_workers
 
 FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"  # no forked helpers
@@ -105,7 +106,7 @@ def open_session(pipeline: Pipeline, where: Where, log: Path) -> Any:
     builder = SparkSession.builder.master(where.master or "local[*]").appName(f"moldau {pipeline.name}")
     for name, value in wanted.items():
         builder = builder.config(name, value)
-    with stderr_to(log):
+    with stderr_to(log), home_with_quick_workers() if where.embedded else contextlib.nullcontext():
         return builder.getOrCreate()
 
 
