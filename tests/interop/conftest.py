@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.peers import kafka
 from bench.peers.base import PeerUnavailable
+from bench.peers.kafka import Kafka, resolve
 
 from tests.integration.conftest import bootstrap, own_broker, unique
 
@@ -23,9 +24,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
     try:
-        return kafka.resolve()
+        return resolve()
     except PeerUnavailable as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an Apache Kafka 4.3."""
+    peer = Kafka(tmp_path_factory.mktemp("kafka") / "work")
+    peer.start()
+    try:
+        yield peer.bootstrap
+    finally:
+        peer.stop()
 
 
 @pytest.fixture(scope="session")

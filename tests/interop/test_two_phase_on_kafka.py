@@ -4,21 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from bench.peers.kafka import Kafka
-
-
-@pytest.fixture(scope="module")
-def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    peer = Kafka(tmp_path_factory.mktemp("kafka") / "work")
-    peer.start()
-    try:
-        yield peer.bootstrap
-    finally:
-        peer.stop()
 
 
 @pytest.mark.timeout(600)
