@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("fast", "arrow", "doctor", "spark", "avro", "delta", "iceberg")
+EXTRAS = ("fast", "doctor", "spark", "avro", "delta", "iceberg")
 
 
 def main() -> int:
