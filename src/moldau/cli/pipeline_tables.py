@@ -22,7 +22,7 @@ def run_rows(runs: list[Run], now_ms: int) -> list[dict[str, Any]]:
                 "lag": _total(queries, "lag_records"),
                 "lag_s": _worst(queries, "lag_seconds"),
                 "restarts": _total(queries, "restarts"),
-                "seen": f"{max(0, now_ms - run.heartbeat_ms) // 1000} s ago",
+                "seen_s_ago": max(0, now_ms - run.heartbeat_ms) // 1000,
                 "host": run.status.get("host"),
                 "run": run.run,
                 "error": run.status.get("error"),
@@ -79,7 +79,7 @@ def event_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def moment(at_ms: int) -> str:
-    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _total(queries: list[dict[str, Any]], name: str) -> Any:

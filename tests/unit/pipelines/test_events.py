@@ -55,7 +55,7 @@ def test_rows_add_up_queries() -> None:
         ]
     ).values()
     (row,) = run_rows([run], NOW)
-    assert (row["rows_in"], row["lag"], row["lag_s"], row["restarts"], row["seen"]) == (12, 2, 3.0, 1, "2 s ago")
+    assert (row["rows_in"], row["lag"], row["lag_s"], row["restarts"], row["seen_s_ago"]) == (12, 2, 3.0, 1, 2)
     assert [query["state_size"] for query in query_rows(run)] == ["2.0 KiB", None]
     assert run_facts(run, NOW)["state"] == "running"
-    assert event_rows(run)[0] == {"at": "1970-01-01 00:00:00 UTC", "event": "started", "query": None, "error": None}
+    assert event_rows(run)[0] == {"at": "1970-01-01T00:00:00Z", "event": "started", "query": None, "error": None}
