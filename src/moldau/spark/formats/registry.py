@@ -21,6 +21,9 @@ _ABSENT_FOR_S: Final = 10.0
 """How long a missing schema is believed to be missing: replicas of a registry lag behind, but a topic of bytes that are
 no Avro at all must not become a request for each record."""
 
+_ABSENT_MAX: Final = 10_000
+"""Ids remembered as missing: they come out of the records, so there may be any number of them."""
+
 _schemas: dict[tuple[str, str], str] = {}
 _absent_until_s: dict[tuple[str, str], float] = {}
 
@@ -31,6 +34,8 @@ def schema_by_id(registry: str, schema_id: int) -> str | None:
     if key not in _schemas and time.monotonic() >= _absent_until_s.get(key, 0.0):
         found = _schema_at(*key)
         if found is None:
+            if len(_absent_until_s) >= _ABSENT_MAX:
+                _absent_until_s.clear()
             _absent_until_s[key] = time.monotonic() + _ABSENT_FOR_S
         else:
             _schemas[key] = found
