@@ -20,6 +20,11 @@ WRITE_BYTES: Final = 150_000_000
 BACKFILL_BYTES: Final = 4 * 2**30
 BACKFILL_VALUE: Final = 1000
 SPLITS: Final = (1, 2, 4)
+LATENCY_WAYS: Final = {
+    "noop": "to noop",
+    "topic": "topic to topic, moldau exactly once",
+    "alo": "topic to topic, both at least once",
+}
 
 
 @dataclass(frozen=True)
@@ -125,20 +130,21 @@ def write_rows() -> list[SparkRow]:
 def latency_rows() -> list[SparkRow]:
     rows = []
     for partitions in (1, 8):
-        for way in ("noop", "topic"):
+        for way in ("noop", "topic", "alo"):
 
             def run(stage: Stage, side: Side, partitions: int = partitions, way: str = way) -> dict[str, float]:
                 source = topics.create(stage.peer, "spark-in", partitions)
-                output = topics.create(stage.peer, "spark-out", partitions) if way == "topic" else None
+                output = topics.create(stage.peer, "spark-out", partitions) if way != "noop" else None
                 found = latency.measure(
                     *(stage.spark, side, stage.peer, source, output, partitions), stage.seconds, stage.folder
                 )
                 values = {"trigger": found.trigger_ms}
                 return values | ({"record": found.record_ms} if found.record_ms is not None else {})
 
-            where = "to noop" if way == "noop" else "topic to topic"
-            title = f"micro-batch, {partitions} partition{'s' * (partitions > 1)}, {where}"
-            rows.append(SparkRow(f"spark-latency-{partitions}-{way}", title, "ms", run, at_most=1.5))
+            title = f"micro-batch, {partitions} partition{'s' * (partitions > 1)}, {LATENCY_WAYS[way]}"
+            sides = (CONNECTOR, MOLDAU_AT_LEAST_ONCE if way == "alo" else MOLDAU)
+            name = f"spark-latency-{partitions}-{way}"
+            rows.append(SparkRow(name, title, "ms", run, sides=sides, at_most=1.5))
     return rows
 
 
