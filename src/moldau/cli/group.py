@@ -84,7 +84,7 @@ def describe(
             if with_members:
                 print_rows(member_rows(report), "table", empty="No members.")
             else:
-                print_rows(describe_rows(report), "table", empty="No offsets committed and nothing assigned.")
+                print_rows(describe_rows(report), "table", empty="Nothing is committed, assigned or subscribed to.")
 
     async def work(cluster: Cluster) -> None:
         history: dict[tuple[str, TopicPartition], list[lag.Sample]] = {}
@@ -197,7 +197,7 @@ async def _report(
     view = await groups.describe_group(cluster, name)
     committed = await groups.committed_offsets(cluster, name)
     now_ms = _now_ms()
-    lags = await lag.measure(cluster, committed, now_ms)
+    lags = await lag.measure(cluster, await lag.read_by(cluster, view, committed), now_ms)
     owners = view.owners()
     opaque = bool(view.members) and not owners  # members whose assignment is in a format of their own
     verdicts = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from moldau.cli.errors import PlainError
-from moldau.client import groups
+from moldau.client import groups, lag
 from moldau.client.cluster import Cluster
 from moldau.client.failures import BrokerRefused
 from moldau.client.offsets import (
@@ -27,7 +27,7 @@ from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition
 
 Chosen = Mapping[str, tuple[int, ...] | None]
-"""Topics, each with its partitions or None for all of them. Empty: whatever the group has committed."""
+"""Topics, each with its partitions or None for all of them. Empty: whatever the group reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,8 @@ async def plan(cluster: Cluster, group_id: str, target: Target, chosen: Chosen) 
     """New offsets for every partition in question, inside what the logs hold."""
     committed = await groups.committed_offsets(cluster, group_id)
     wanted = await _wanted(cluster, target)
-    partitions = await _partitions(
-        cluster, list(committed if wanted is None else wanted), chosen, listed=wanted is not None
-    )
+    known = await _read_by(cluster, group_id, committed) if wanted is None else list(wanted)
+    partitions = await _partitions(cluster, known, chosen, listed=wanted is not None)
     if not partitions:
         return []
     starts = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
@@ -124,6 +123,16 @@ async def plan(cluster: Cluster, group_id: str, target: Target, chosen: Chosen) 
         )
         for partition in sorted(partitions)
     ]
+
+
+async def _read_by(
+    cluster: Cluster, group_id: str, committed: Mapping[TopicPartition, groups.Committed]
+) -> list[TopicPartition]:
+    try:
+        view = await groups.describe_group(cluster, group_id)
+    except groups.GroupNotFound:
+        return []
+    return list(await lag.read_by(cluster, view, committed))
 
 
 async def _wanted(cluster: Cluster, target: Target) -> dict[TopicPartition, int] | None:

@@ -12,6 +12,8 @@ from moldau.client.groups import GroupView
 from moldau.client.lag import PartitionLag, Verdict, query_committed_ms
 from moldau.model.ids import TopicPartition
 
+NO_COMMIT = "no commit"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
@@ -36,7 +38,7 @@ class GroupReport:
         return max(known) if known else None
 
     def partitions(self) -> list[TopicPartition]:
-        """Committed or assigned."""
+        """Committed, assigned or subscribed to."""
         return sorted({**dict.fromkeys(self.lags), **dict.fromkeys(self.view.owners())})
 
     def document(self) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def group_facts(report: GroupReport) -> dict[str, Any]:
         "type": f"{view.type}, assignor {view.protocol}" if view.protocol else view.type,
         "coordinator": f"broker {view.coordinator}",
         "members": _members(report),
-        "lag": f"{report.lag:,} records",
+        "lag": f"{report.lag:,} record{'s' * (report.lag != 1)}",
         "oldest": waiting(report.seconds, report.lag),
         "verdict": VERDICT_WORDS[report.verdict],
     }
@@ -123,7 +125,7 @@ def describe_rows(report: GroupReport) -> list[dict[str, Any]]:
             {
                 "topic": partition.topic,
                 "partition": partition.partition,
-                "committed": None if row is None else row.committed,
+                "committed": NO_COMMIT if row is None or row.committed is None else row.committed,
                 "end": None if row is None else row.end,
                 "lag": None if row is None else row.records,
                 "behind": None if row is None else human_seconds(row.seconds),

@@ -16,6 +16,7 @@ from moldau.model.ids import TopicPartition
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from moldau.wire.messages.consumer_protocol_assignment import decode_consumer_protocol_assignment
+from moldau.wire.messages.consumer_protocol_subscription import decode_consumer_protocol_subscription
 from moldau.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from moldau.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -73,6 +74,8 @@ class MemberView:
     client_id: str
     host: str
     partitions: tuple[TopicPartition, ...]
+    topics: tuple[str, ...] = ()
+    """What it subscribes to by name; a pattern shows in what it is assigned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,7 @@ async def _describe_consumer(
                 for topic in (member.assignment.topic_partitions if member.assignment is not None else ())
                 for index in topic.partitions
             ),
+            tuple(member.subscribed_topic_names),
         )
         for member in row.members
     )
@@ -230,6 +234,7 @@ async def _describe_classic(cluster: Cluster, connection: BrokerConnection, grou
             member.client_id,
             member.client_host,
             _assigned(row.protocol_type, member.member_assignment),
+            _subscribed(row.protocol_type, member.member_metadata),
         )
         for member in row.members
     )
@@ -248,6 +253,18 @@ def _assigned(protocol_type: str, assignment: bytes) -> tuple[TopicPartition, ..
     return tuple(
         TopicPartition(topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions
     )
+
+
+def _subscribed(protocol_type: str, metadata: bytes) -> tuple[str, ...]:
+    """The topics a member asks for, where the group uses the consumers' own format."""
+    if protocol_type != CONSUMER_PROTOCOL or not metadata:
+        return ()
+    try:
+        reader = Reader(bytes(metadata))
+        found = decode_consumer_protocol_subscription(reader, min(int(reader.i16()), 3))
+    except WireError:
+        return ()
+    return tuple(found.topics)
 
 
 # -- offsets ---------------------------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """Lag that people can trust: how many records a group has not read, and how long the oldest of them has been waiting.
 
-- In records: from the committed offset to the end. What retention removed unread is not lag any more but loss, and is
-  told apart. Transaction markers at the end of a log are nobody's records: a group that has read everything else has
-  no lag.
+- In records: from the committed offset to the end; where the group never committed, everything there is, because that
+  is what a consumer that begins at the start has before it (the reset policy is the consumer's own, and no broker
+  knows it). Every partition that the group reads counts, not only those with a commit. What retention removed unread
+  is not lag any more but loss, and is told apart. Transaction markers at the end of a log are nobody's records: a group
+  that has read everything else has no lag.
 - In seconds: now minus the timestamp of the first unread record. It needs no commit history, so it is right at first
   sight, and it goes on growing when the group is down.
 - As a verdict, from several samples (Burrow's rules): a large lag that shrinks is fine, a small one that never does is
@@ -25,7 +27,7 @@ from typing import Final
 from moldau.client import consumer
 from moldau.client.cluster import Cluster
 from moldau.client.failures import BrokerRefused
-from moldau.client.groups import Committed
+from moldau.client.groups import Committed, GroupView
 from moldau.client.offsets import EARLIEST, LATEST, list_offsets
 from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition
@@ -37,7 +39,8 @@ AT_ONCE: Final = 32
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
     partition: TopicPartition
-    committed: int
+    committed: int | None
+    """None: the group has never committed here."""
     start: int
     end: int
     records: int
@@ -48,9 +51,35 @@ class PartitionLag:
     """Age of the first unread record; 0 when there is none, None when it could not be read."""
     metadata: str = ""
 
+    @property
+    def position(self) -> int:
+        """The first offset to read that still exists."""
+        return self.start if self.committed is None else max(self.committed, self.start)
+
+
+async def read_by(
+    cluster: Cluster, view: GroupView | None, committed: Mapping[TopicPartition, Committed]
+) -> dict[TopicPartition, Committed | None]:
+    """Every partition the group reads, with its commit if there is one.
+
+    While it has members, they say what they are assigned and subscribed to. Their subscription goes with them, so the
+    topics of a group's commits count in full: a partition that was never read would otherwise never be missed.
+    """
+    members = () if view is None else view.members
+    topics = {partition.topic for partition in committed} | {name for member in members for name in member.topics}
+    await cluster.refresh(sorted(topics))
+    found: dict[TopicPartition, Committed | None] = dict(committed)
+    for member in members:
+        for partition in member.partitions:
+            found.setdefault(partition, None)
+    for name in sorted(topics & cluster.topics.keys()):
+        for row in cluster.topics[name].partitions:
+            found.setdefault(TopicPartition(name, row.index), None)
+    return dict(sorted(found.items()))
+
 
 async def measure(
-    cluster: Cluster, committed: Mapping[TopicPartition, Committed], now_ms: int
+    cluster: Cluster, committed: Mapping[TopicPartition, Committed | None], now_ms: int
 ) -> dict[TopicPartition, PartitionLag]:
     """The lag of every partition that still exists; those of deleted topics are left out."""
     known = await _existing(cluster, list(committed))
@@ -76,7 +105,9 @@ async def _existing(cluster: Cluster, partitions: Sequence[TopicPartition]) -> l
     ]
 
 
-def _row(partition: TopicPartition, committed: Committed, start: int, end: int) -> PartitionLag:
+def _row(partition: TopicPartition, committed: Committed | None, start: int, end: int) -> PartitionLag:
+    if committed is None:
+        return PartitionLag(partition, None, start, end, end - start, seconds=0.0 if end == start else None)
     position = committed.offset
     records = max(0, end - max(position, start))
     return PartitionLag(
@@ -88,7 +119,7 @@ def _row(partition: TopicPartition, committed: Committed, start: int, end: int) 
 async def _with_age(
     cluster: Cluster, rows: dict[TopicPartition, PartitionLag], now_ms: int
 ) -> dict[TopicPartition, PartitionLag]:
-    behind = {p: max(row.committed, row.start) for p, row in rows.items() if row.records > 0}
+    behind = {p: row.position for p, row in rows.items() if row.records > 0}
     if not behind:
         return rows
     ends = {partition: rows[partition].end for partition in behind}
@@ -182,7 +213,7 @@ class Verdict(enum.IntEnum):
 class Sample:
     """One look at one partition."""
 
-    committed: int
+    committed: int | None
     lag: int
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -164,13 +165,13 @@ def test_the_command_line_moves_a_group(topics: Topics, a_topic: str, unique: Un
     commit(topics.bootstrap, group, a_topic, {0: 5, 1: 5})
     shown = run_cli(topics.bootstrap, "describe", group, "--format", "json")
     facts = json.loads(shown.stdout)
-    assert (facts["state"], facts["lag"], facts["verdict"]) == ("Empty", 10, "STOP")
+    assert (facts["state"], facts["lag"], facts["verdict"]) == ("Empty", 30, "STOP")
     assert "Nothing was changed" in run_cli(topics.bootstrap, "seek", group, "--to", "start").stdout
     assert committed(topics.admin, group)[a_topic, 0] == 5
     run_cli(topics.bootstrap, "seek", group, "--to", "start", "--execute")
-    assert committed(topics.admin, group) == {(a_topic, 0): 0, (a_topic, 1): 0}
+    assert committed(topics.admin, group) == {(a_topic, index): 0 for index in range(4)}
     run_cli(topics.bootstrap, "seek", group, "--to", "end", "-t", f"{a_topic}:1,2", "--execute")
-    assert committed(topics.admin, group) == {(a_topic, 0): 0, (a_topic, 1): 10, (a_topic, 2): 10}
+    assert committed(topics.admin, group) == {(a_topic, 0): 0, (a_topic, 1): 10, (a_topic, 2): 10, (a_topic, 3): 0}
     other = unique()
     run_cli(topics.bootstrap, "seek", other, "--to-group", group, "--execute")
     assert committed(topics.admin, other) == committed(topics.admin, group)
@@ -188,6 +189,36 @@ def test_the_command_line_moves_a_group(topics: Topics, a_topic: str, unique: Un
     assert missing.returncode == 1
     assert "MD-2007" in missing.stderr
     assert f"did you mean    {group}" in missing.stderr
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_without_commits_has_everything_before_it(
+    topics: Topics, members: Members, unique: Unique, protocol: str
+) -> None:
+    topic, group = topics.create(unique(), 2), unique()
+    topics.fill(topic, 922, 2)
+    member = members.start("confluent", group, [topic], protocol=protocol)
+    wait_until_shared([member], [(topic, 0), (topic, 1)])
+    facts = json.loads(run_cli(topics.bootstrap, "describe", group, "--format", "json").stdout)
+    assert (facts["lag"], facts["verdict"]) == (922, "UNKNOWN")
+    assert [(row["committed"], row["end"], row["lag"]) for row in facts["partitions"]] == [(None, 461, 461)] * 2
+    assert "no commit" in run_cli(topics.bootstrap, "describe", group).stdout
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_a_member_subscribes_to_counts_before_it_is_assigned(
+    topics: Topics, members: Members, unique: Unique, protocol: str
+) -> None:
+    topic, group = topics.create(unique(), 2), unique()
+    member = members.start("confluent", group, [topic], protocol=protocol)
+    wait_until_shared([member], [(topic, 0), (topic, 1)])
+
+    async def subscribed(cluster: Cluster) -> list[Place]:
+        view = await groups.describe_group(cluster, group)
+        bare = replace(view, members=tuple(replace(row, partitions=()) for row in view.members))
+        return list(await lag.read_by(cluster, bare, {}))
+
+    assert with_cluster(topics.bootstrap, subscribed) == [Place(topic, 0), Place(topic, 1)]
 
 
 @pytest.fixture

@@ -183,14 +183,14 @@ class SparkPart:
                 raise DemoFailed(f"group {GROUP} still shows a lag: {behind}")
             await asyncio.sleep(LOOK_EVERY_S)
             behind = await self.measure_lag(cluster)
-        read = sum(row.committed for row in behind.values())
+        read = sum(row.committed or 0 for row in behind.values())
         expect(read == len(self.events), f"the group has read every event (it says {read:,})")
         self.stage.done(f"moldau group describe {GROUP} shows what the pipeline has read, and no lag", began)
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in ("    topic", "partition", "committed", "end", "lag"):
             table.add_column(title, justify="left" if title.endswith("topic") else "right")
         for partition, row in sorted(behind.items()):
-            facts = (partition.partition, row.committed, row.end, row.records)
+            facts = (partition.partition, row.committed or 0, row.end, row.records)
             table.add_row(f"    {partition.topic}", *(f"{fact:,}" for fact in facts))
         self.stage.say(table)
 
