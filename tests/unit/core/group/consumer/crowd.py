@@ -122,7 +122,7 @@ class Client:
         self.told: frozenset[TopicIdPartition] = frozenset()
         """What it was last told to have."""
         self.is_out = False
-        self.subscription_changed = False
+        self.waits_to_join = False
 
     @property
     def is_calm(self) -> bool:
@@ -206,6 +206,11 @@ class Guest:
     @property
     def told(self) -> frozenset[TopicIdPartition]:
         return self.owned
+
+    @property
+    def waits_to_join(self) -> bool:
+        """The coordinator may count it already, under an id that it has not heard of yet."""
+        return self.join_ticket is not None
 
     def step(self) -> None:
         if self.is_out:
