@@ -4,6 +4,7 @@
 #   make demo    the product end to end, in a minute
 #   make test    all tests that need PyPI and Java alone (compiled build, Spark, then the pure source)
 #   make check   lint, types, import contracts, generated files up to date
+#   make explore property tests and simulation on new random seeds (MINUTES=10)
 #   make sim     1,000 simulation seeds and every planted bug
 #   make fault   the long fault runs: kill -9 rounds, fuzzing, compaction at scale
 #   make bench   moldau and Apache Kafka side by side
@@ -16,7 +17,7 @@ PY     := $(BIN)/python
 STAMPS := .make
 SOURCES := $(shell find src/moldau src/pyspark_moldau -name '*.py' -o -name '*.json') setup.py pyproject.toml
 
-.PHONY: setup demo test test-compiled test-spark test-pure check sim fault bench interop docs clean
+.PHONY: setup demo test test-compiled test-spark test-pure check explore sim fault bench interop docs clean
 
 setup: $(STAMPS)/installed
 
@@ -64,6 +65,10 @@ check: setup
 
 sim: setup
 	@PYTHONPATH=src $(PY) -m moldau_sim --seeds 1000 --planted all
+
+MINUTES ?= 10
+explore: setup
+	@$(PY) tools/explore.py --minutes $(MINUTES)
 
 fault: setup
 	@$(PY) -m pytest tests/fault -q -m "not interop"
