@@ -49,7 +49,6 @@ def settings(pipeline: Pipeline, where: Where) -> dict[str, str]:
     """The Spark settings of a run; the file's win over ours, the command's over the file's."""
     found = {
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stopTimeout": "30s",  # Spark's own default waits for ever
     }

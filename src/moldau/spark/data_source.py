@@ -6,9 +6,7 @@ spark.read.format("moldau").option("kafka.bootstrap.servers", "localhost:9092").
 from __future__ import annotations
 
 import logging
-import sys
-from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -22,8 +20,6 @@ from pyspark.sql.types import StructType
 from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.source.options import SourceOptions, ignored_in_batch, parse
 from moldau.spark.types import spark_schema
-
-PUSH_DOWN_WORKER: Final = "data_source_pushdown_filters"
 
 logger = logging.getLogger("moldau.spark")
 
@@ -40,13 +36,13 @@ class MoldauDataSource(DataSource):
         return spark_schema(parse(self.options).read_settings())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from moldau.spark.source.batch_reader import MoldauBatchReader, MoldauPushingReader
+        from moldau.spark.source.batch_reader import MoldauBatchReader
 
         options = parse(self.options, streaming=False)
         _check_schema(schema, options)
         for name in ignored_in_batch(self.options):
             logger.warning("option %s has no meaning in a batch query", name)
-        return MoldauPushingReader(options) if _pushes_down() else MoldauBatchReader(options)
+        return MoldauBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = parse(self.options, streaming=True)
@@ -75,20 +71,6 @@ def _stream_reader(options: SourceOptions) -> DataSourceStreamReader:
         # It stands on a part of PySpark that is not promised to stay; without it every batch is read by tasks.
         return MoldauStreamReader(options)
     return MoldauNearReader(options)
-
-
-def _pushes_down() -> bool:
-    """Whether PySpark's worker for filter push-down is asking.
-
-    PySpark fails every batch read of a reader that could take filters while push-down is switched off, as it is by
-    default, and does not tell the reader which it is.
-    """
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if PUSH_DOWN_WORKER in frame.f_code.co_filename:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _check_schema(given: StructType, options: SourceOptions) -> None:

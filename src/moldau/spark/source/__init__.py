@@ -1,1 +1,1 @@
-"""Reading as Spark plans it: options, offsets, ranges, push-down, readers."""
+"""Reading as Spark plans it: options, offsets, ranges, readers."""

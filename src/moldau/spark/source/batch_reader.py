@@ -1,4 +1,4 @@
-"""`spark.read.format("moldau")`: from options and filters to the offsets that tasks read."""
+"""`spark.read.format("moldau")`: from options to the offsets that tasks read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -15,7 +15,7 @@ from moldau.client.cluster import Cluster
 from moldau.model.ids import TopicPartition
 from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.session import Contact, with_cluster
-from moldau.spark.source import log_ends, plan, pushdown
+from moldau.spark.source import log_ends, plan
 from moldau.spark.source.loss import Loss, SourceDataLost
 from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.positions import Anchor
@@ -74,16 +74,17 @@ def report(losses: Sequence[Loss], *, fail: bool) -> None:
 
 
 class MoldauBatchReader(DataSourceReader):
-    """Reads from the starting to the ending limit, both looked up when the query is planned."""
+    """Reads from the starting to the ending limit, both looked up when the query is planned.
+
+    It takes no filters, on purpose: Spark keeps one plan for all scans of a `load()` and does not say which scan it
+    reads for, so a filter taken for one of them would hold for the others too.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.settings = options.read_settings()
-        self.bounds = pushdown.Bounds()
 
     def partitions(self) -> list[InputPartition]:
-        if self.bounds.empty:
-            return []
         contact = Contact.of(self.options.bootstrap, self.options.client)
         ranges = with_cluster(contact, self._ranges, what="planning the read")
         return share(self.options, ranges)
@@ -100,7 +101,6 @@ class MoldauBatchReader(DataSourceReader):
             for limit in (options.starting, options.ending)
         ]
         self._check_order(starts, ends)
-        starts, ends = await self._narrowed(cluster, starts, ends)
         expected = now.offsets(ends)
         if options.read_committed and any(end > now.latest[p] for p, end in ends.items()):
             # Held back by an open transaction, or never written? The high watermark tells.
@@ -117,30 +117,3 @@ class MoldauBatchReader(DataSourceReader):
         if crossed:
             told = ", ".join(f"{p} (starts at {starts[p]}, ends at {ends[p]})" for p in crossed[:10])
             raise OptionsWrong([f"the starting offset is after the ending offset in {told}"])
-
-    async def _narrowed(
-        self, cluster: Cluster, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Leave out what the pushed filters exclude."""
-        bounds = self.bounds
-        starts = {p: max(start, bounds.offset_from) for p, start in starts.items() if bounds.reads(p)}
-        ends = {p: end if bounds.offset_until is None else min(end, bounds.offset_until) for p, end in ends.items()}
-        if bounds.time_from_ms is not None and bounds.time_from_ms >= 0:  # nobody can look up earlier times
-            # Everything before the first record that is new enough is too old. The like is not true of the upper
-            # bound: producers set timestamps, so later records may be older.
-            firsts = await log_ends.first_at(
-                cluster, starts, bounds.time_from_ms, read_committed=self.options.read_committed
-            )
-            starts = {p: ends[p] if firsts[p] is None else max(start, firsts[p] or 0) for p, start in starts.items()}
-        return starts, {p: ends[p] for p in starts}
-
-
-class MoldauPushingReader(MoldauBatchReader):
-    """The same, for sessions that push filters down (spark.sql.python.filterPushdown.enabled)."""
-
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        self.bounds, given_back = pushdown.take(filters)
-        self.settings = replace(
-            self.settings, min_timestamp_ms=self.bounds.time_from_ms, max_timestamp_ms=self.bounds.time_to_ms
-        )
-        yield from given_back

@@ -9,7 +9,7 @@ import asyncio
 import difflib
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -205,15 +205,6 @@ async def _at_times(
             "Set startingOffsetsByTimestampStrategy=latest to start at the end there"
         )
     return {p: now.latest[p] if rows[p][0] < 0 else rows[p][0] for p in wanted}
-
-
-async def first_at(
-    cluster: Cluster, partitions: Iterable[TopicPartition], timestamp_ms: int, *, read_committed: bool
-) -> dict[TopicPartition, int | None]:
-    """The first offset whose record is not older than the timestamp; None where there is none."""
-    wanted = dict.fromkeys(partitions, max(0, timestamp_ms))
-    rows = await list_offsets(cluster, wanted, read_committed=read_committed) if wanted else {}
-    return {partition: row[0] if row[0] >= 0 else None for partition, row in rows.items()}
 
 
 def _check_names_all(limit: Limit, partitions: Mapping[TopicPartition, int]) -> None:

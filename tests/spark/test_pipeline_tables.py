@@ -1,0 +1,62 @@
+"""Topics as tables in pipelines: every use of such a source has all of its rows, those of now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from moldau.pipelines.session import Where, settings
+from tests.spark.pipeline_kit import create, produce, run_once, values, write_file
+
+
+def test_one_table_joined_twice(spark: Any, bootstrap: str, unique: Callable[[], str], tmp_path: Path) -> None:
+    """Each side has a filter of its own, on a column that the source could have taken it for."""
+    orders, people, out = unique(), unique(), unique()
+    create(bootstrap, orders, out)
+    create(bootstrap, people, partitions=2)
+    produce(bootstrap, orders, [{"id": 1, "buyer": "anna", "seller": "bert"}])
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(people, partition=0, value='{"name": "anna", "city": "Praha"}')
+    producer.produce(people, partition=1, value='{"name": "bert", "city": "Linz"}')
+    assert producer.flush(30) == 0
+    path = write_file(
+        tmp_path,
+        "twice.yaml",
+        f"""
+pipeline: twice
+bootstrap: {bootstrap}
+trigger: available-now
+sources:
+  orders: {{topic: {orders}, schema: "id INT, buyer STRING, seller STRING"}}
+  people: {{topic: {people}, read: table, schema: "name STRING, city STRING", metadata: [partition]}}
+steps:
+  - name: both
+    sql: |
+      SELECT o.id, b.city AS from_city, s.city AS to_city
+      FROM orders o
+      JOIN people b ON b.name = o.buyer AND b._partition = 0
+      JOIN people s ON s.name = o.seller AND s._partition = 1
+sinks:
+  - {{from: both, topic: {out}}}
+""",
+    )
+    with_settings_of_a_run(spark, path, lambda: run_once(spark, path, {}))
+    assert values(bootstrap, out) == [{"id": 1, "from_city": "Praha", "to_city": "Linz"}]
+
+
+def with_settings_of_a_run(spark: Any, path: Path, work: Callable[[], Any]) -> None:
+    """The session of the tests with what `moldau pipeline run` sets in its own, as far as it can be set later."""
+    from moldau.pipelines.load import load_or_raise
+
+    wanted = settings(load_or_raise(path, {}), Where())
+    before = {name: spark.conf.get(name, None) for name in wanted if spark.conf.isModifiable(name)}
+    for name in before:
+        spark.conf.set(name, wanted[name])
+    try:
+        work()
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
