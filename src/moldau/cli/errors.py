@@ -88,6 +88,12 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "Offsets of a group can be moved, and the group can be deleted, only while nobody reads with it: its members"
         " would overwrite the change with their next commit. Stop them first.",
     ),
+    "MD-2009": Explanation(
+        "the topic is internal",
+        "Offsets of groups, transactions and runs of pipelines are kept in topics of their own, whose names begin with"
+        " two underscores. Deleting one loses that state for everybody; `moldau topic delete --internal` does it"
+        " all the same.",
+    ),
     "MD-3001": Explanation(
         "an optional part is not installed",
         "Some features need packages that the bare broker does without. The message names the command that adds them.",

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from moldau.cli import group_seek
+from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
 from moldau.cli.group_tables import GroupReport, describe_rows, group_facts, member_rows, seek_rows
-from moldau.cli.output import FORMAT, print_facts, print_rows
+from moldau.cli.output import FORMAT, counted, print_facts, print_rows
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import groups, lag
 from moldau.client.cluster import Cluster
@@ -147,39 +148,71 @@ def seek(
         click.echo("\nNothing was changed. Add --execute to do it.")
 
 
-@group.command(help="Delete groups and their offsets. They must have no members.")
+@group.command(help="Delete groups and their offsets. They must have no members. Asks first on a terminal.")
 @click.argument("names", nargs=-1, required=True)
+@YES
+@DRY_RUN
 @BOOTSTRAP
 @TIMEOUT
-def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float) -> None:
-    async def work(cluster: Cluster) -> None:
+def delete(names: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+    async def look(cluster: Cluster) -> dict[str, str]:
+        found = {}
         for name in names:
+            view = await groups.describe_group(cluster, name)
+            if view.members:
+                raise _occupied(name, view.members)
+            found[name] = counted(len(await groups.committed_offsets(cluster, name)), "offset")
+        return found
+
+    async def remove(cluster: Cluster) -> None:
+        for name in found:
             await groups.delete_group(cluster, name)
             click.echo(f"deleted {name}")
 
-    with_cluster(bootstrap, _explained(work), timeout_s=timeout_s)
+    found = with_cluster(bootstrap, _explained(look), timeout_s=timeout_s)
+    if dry_run:
+        for name, contents in found.items():
+            click.echo(f"{name} would be deleted: {contents}")
+        return
+    ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
+    with_cluster(bootstrap, _explained(remove), timeout_s=timeout_s)
 
 
-@group.command("offset-delete", help="Forget a group's offsets of topics that it does not subscribe to.")
+@group.command(
+    "offset-delete", help="Forget a group's offsets of topics that it does not subscribe to. Asks first on a terminal."
+)
 @click.argument("name")
 @click.option("-t", "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P,P]", help="Repeatable.")
+@YES
+@DRY_RUN
 @BOOTSTRAP
 @TIMEOUT
-def offset_delete(name: str, topics: tuple[str, ...], bootstrap: str, timeout_s: float) -> None:
+def offset_delete(
+    name: str, topics: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, timeout_s: float
+) -> None:
     chosen = group_seek.parse_topics(topics)
 
-    async def work(cluster: Cluster) -> None:
+    async def look(cluster: Cluster) -> dict[TopicPartition, int]:
         committed = await groups.committed_offsets(cluster, name)
-        partitions = [partition for partition in committed if group_seek.is_chosen(partition, chosen)]
-        if not partitions:
+        found = {place: row.offset for place, row in committed.items() if group_seek.is_chosen(place, chosen)}
+        if not found:
             await groups.describe_group(cluster, name)  # says so if there is no such group
-            click.echo(f"{name} has no offsets there")
-            return
-        await groups.delete_offsets(cluster, name, partitions)
-        for partition in partitions:
-            click.echo(f"forgot {partition}, which was at {committed[partition].offset}")
+        return found
 
-    with_cluster(bootstrap, _explained(work), timeout_s=timeout_s)
+    async def forget(cluster: Cluster) -> None:
+        await groups.delete_offsets(cluster, name, list(found))
+
+    found = with_cluster(bootstrap, _explained(look), timeout_s=timeout_s)
+    if not found:
+        click.echo(f"{name} has no offsets there")
+        return
+    if not dry_run:
+        ask(f"Forget {', '.join(map(str, found))} of {name}?", yes=yes)
+        with_cluster(bootstrap, _explained(forget), timeout_s=timeout_s)
+    for partition, offset in found.items():
+        click.echo(
+            f"{'would forget' if dry_run else 'forgot'} {partition}, which {'is' if dry_run else 'was'} at {offset}"
+        )
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
@@ -255,5 +288,5 @@ async def _unknown(cluster: Cluster, name: str) -> PlainError:
     near = difflib.get_close_matches(name, known, n=1)
     if near:
         facts.append(("did you mean", near[0]))
-    facts.append(("cluster", f"{cluster.bootstrap} has {len(known)} groups"))
+    facts.append(("cluster", f"{cluster.bootstrap} has {counted(len(known), 'group')}"))
     return PlainError("MD-2007", "unknown group", facts=facts, fixes=["moldau group list"])

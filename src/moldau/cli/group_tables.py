@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moldau.cli.group_seek import Move
+from moldau.cli.output import counted
 from moldau.client.groups import GroupView
 from moldau.client.lag import PartitionLag, Verdict, query_committed_ms
 from moldau.model.ids import TopicPartition
@@ -93,7 +94,7 @@ def group_facts(report: GroupReport) -> dict[str, Any]:
         "type": f"{view.type}, assignor {view.protocol}" if view.protocol else view.type,
         "coordinator": f"broker {view.coordinator}",
         "members": _members(report),
-        "lag": f"{report.lag:,} record{'s' * (report.lag != 1)}",
+        "lag": counted(report.lag, "record"),
         "oldest": waiting(report.seconds, report.lag),
         "verdict": VERDICT_WORDS[report.verdict],
     }

@@ -62,6 +62,11 @@ def cell(value: Any) -> str:
     return str(value)
 
 
+def counted(count: int, noun: str) -> str:
+    """1, 'topic' -> '1 topic'; 1200, 'topic' -> '1,200 topics'."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def human_bytes(count: int) -> str:
     """1536 -> '1.5 KiB'."""
     size = float(count)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from moldau.cli.errors import PlainError
+from moldau.cli.output import counted
 from moldau.client.cluster import Cluster, parse_bootstrap
 from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers
 from moldau.model.errors import ErrorCode
@@ -110,5 +111,5 @@ async def _explain_unknown_topic(cluster: Cluster, refusal: BrokerRefused) -> Pl
     near = difflib.get_close_matches(subject, list(cluster.topics), n=1)
     if near:
         facts.append(("did you mean", near[0]))
-    facts.append(("cluster", f"{cluster.bootstrap} has {len(cluster.topics)} topics"))
+    facts.append(("cluster", f"{cluster.bootstrap} has {counted(len(cluster.topics), 'topic')}"))
     return PlainError("MD-2002", "unknown topic", facts=facts, fixes=[*fixes, "moldau topic list"])

@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
-from moldau.cli.output import FORMAT, human_bytes, print_facts, print_rows
+from moldau.cli.consent import DRY_RUN, YES, ask
+from moldau.cli.errors import PlainError
+from moldau.cli.output import FORMAT, counted, human_bytes, print_facts, print_rows
 from moldau.cli.pairs import parse_pairs
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import admin
@@ -61,7 +63,7 @@ def create(
 
 
 @topic.command("list", help="List topics.")
-@click.option("--internal", is_flag=True, help="Show internal topics too.")
+@click.option("--internal", is_flag=True, help="Show topics that the cluster keeps for itself too.")
 @FORMAT
 @BOOTSTRAP
 @TIMEOUT
@@ -71,7 +73,7 @@ def list_(internal: bool, format_: str, bootstrap: str, timeout_s: float) -> Non
         return [
             {"topic": name, "partitions": len(view.partitions), "replicas": len(view.partitions[0].replicas)}
             for name, view in sorted(cluster.topics.items())
-            if (internal or not view.internal) and view.partitions
+            if (internal or not view.is_reserved) and view.partitions
         ]
 
     rows = with_cluster(bootstrap, work, timeout_s=timeout_s)
@@ -142,7 +144,7 @@ def add_partitions(name: str, total: int, dry_run: bool, bootstrap: str, timeout
     async def work(cluster: Cluster) -> None:
         await admin.grow_topic(cluster, name, total, validate_only=dry_run)
         verb = "could have" if dry_run else "now has"
-        click.echo(f"{name} {verb} {total} partitions")
+        click.echo(f"{name} {verb} {counted(total, 'partition')}")
 
     with_cluster(bootstrap, work, timeout_s=timeout_s)
 
@@ -188,23 +190,55 @@ def trim(
         click.echo("\nNothing was deleted. Add --execute to do it.")
 
 
-@topic.command(help="Delete one or more topics and their data.")
+@topic.command(help="Delete one or more topics and their data. Asks first on a terminal.")
 @click.argument("names", nargs=-1, required=True)
+@click.option(
+    "--internal", is_flag=True, help="Also topics that the cluster keeps for itself, such as a group's offsets."
+)
+@YES
+@DRY_RUN
 @BOOTSTRAP
 @TIMEOUT
-def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float) -> None:
-    async def work(cluster: Cluster) -> None:
+def delete(names: tuple[str, ...], internal: bool, yes: bool, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+    async def look(cluster: Cluster) -> dict[str, str]:
+        found = {}
         for name in names:
+            view = await cluster.topic(name)
+            if view.is_reserved and not internal:
+                raise _reserved(name)
+            partitions = [TopicPartition(name, p.index) for p in view.partitions]
+            first = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+            last = await list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+            offsets = sum(last[tp][0] - first[tp][0] for tp in partitions)
+            found[name] = f"{counted(len(partitions), 'partition')}, {counted(offsets, 'offset')}"
+        return found
+
+    async def remove(cluster: Cluster) -> None:
+        for name in found:
             await admin.delete_topic(cluster, name)
             click.echo(f"deleted {name}")
 
-    with_cluster(bootstrap, work, timeout_s=timeout_s)
+    found = with_cluster(bootstrap, look, timeout_s=timeout_s)
+    if dry_run:
+        for name, contents in found.items():
+            click.echo(f"{name} would be deleted: {contents}")
+        return
+    ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
+    with_cluster(bootstrap, remove, timeout_s=timeout_s)
+
+
+def _reserved(name: str) -> PlainError:
+    return PlainError(
+        "MD-2009",
+        "the topic is internal",
+        facts=[("topic", name), ("why", "the cluster or moldau keeps its own state there")],
+        fixes=["add --internal if you are sure that it may be lost"],
+    )
 
 
 def _partitions(view: TopicView) -> str:
-    count = len(view.partitions)
     replicas = len(view.partitions[0].replicas) if view.partitions else 0
-    return f"{count} partition{'s' * (count != 1)}, {replicas} replica{'s' * (replicas != 1)} each"
+    return f"{counted(len(view.partitions), 'partition')}, {counted(replicas, 'replica')} each"
 
 
 def _uuid(topic_id: bytes) -> Any:

@@ -44,6 +44,11 @@ class TopicView:
     internal: bool
     partitions: tuple[PartitionView, ...]
 
+    @property
+    def is_reserved(self) -> bool:
+        """Somebody's own bookkeeping: what the broker calls internal, and names that begin with two underscores."""
+        return self.internal or self.name.startswith("__")
+
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     """`a:9092,b,[::1]:9093` -> hosts and ports; the port defaults to 9092. ValueError says what is wrong."""
