@@ -11,7 +11,7 @@ from moldau.cli.record_format import compile_format
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client.cluster import Cluster
 from moldau.client.consumer import read
-from moldau.client.offsets import Anchor, Position, parse_position, resolve
+from moldau.client.offsets import Anchor, Position, parse_position, refuse_out_of_range, resolve
 from moldau.model.ids import TopicPartition
 
 
@@ -61,11 +61,10 @@ def consume(
     async def work(cluster: Cluster) -> int:
         partitions = []
         for name in topics:
-            view = await cluster.topic(name)
-            partitions += [TopicPartition(name, p.index) for p in view.partitions if not only or p.index in only]
+            partitions += await cluster.partitions(name, only)
         starts = await resolve(cluster, partitions, first, read_committed=committed)
-        last = until if until is not None else (Position(Anchor.END) if exit_at_end else None)
-        ends = None if last is None else await resolve(cluster, partitions, last, read_committed=committed)
+        await refuse_out_of_range(cluster, starts)
+        ends = await _ends(cluster, partitions, until, exit_at_end, committed)
         printed = 0
         write = sys.stdout.buffer.write
         async with aclosing(read(cluster, starts, ends=ends, read_committed=committed)) as batches:
@@ -83,6 +82,19 @@ def consume(
         with_cluster(bootstrap, work, timeout_s=timeout_s)
     except KeyboardInterrupt:
         sys.stdout.buffer.flush()
+
+
+async def _ends(
+    cluster: Cluster, partitions: list[TopicPartition], until: Position | None, exit_at_end: bool, committed: bool
+) -> dict[TopicPartition, int] | None:
+    """Where to stop, exclusive: at the named place, and with `-e` not beyond what there is now."""
+    if until is None and not exit_at_end:
+        return None
+    ends = await resolve(cluster, partitions, Position(Anchor.END), read_committed=committed)
+    if until is None:
+        return ends
+    named = await resolve(cluster, partitions, until, read_committed=committed)
+    return {place: min(offset, ends[place]) for place, offset in named.items()} if exit_at_end else named
 
 
 def _positions(text: str) -> tuple[Position, Position | None]:

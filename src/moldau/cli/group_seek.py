@@ -12,7 +12,6 @@ import click
 from moldau.cli.errors import PlainError
 from moldau.client import groups, lag
 from moldau.client.cluster import Cluster
-from moldau.client.failures import BrokerRefused
 from moldau.client.offsets import (
     EARLIEST,
     LATEST,
@@ -23,7 +22,6 @@ from moldau.client.offsets import (
     parse_position,
     resolve,
 )
-from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition
 
 Chosen = Mapping[str, tuple[int, ...] | None]
@@ -162,12 +160,5 @@ async def _partitions(
         ]
     found = []
     for topic, indexes in chosen.items():
-        view = await cluster.topic(topic)
-        count = len(view.partitions)
-        for index in range(count) if indexes is None else indexes:
-            if index >= count:
-                detail = f"the topic has partitions 0 to {count - 1}"
-                subject = str(TopicPartition(topic, index))
-                raise BrokerRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail, subject=subject)
-            found.append(TopicPartition(topic, index))
+        found += await cluster.partitions(topic, indexes or ())
     return found

@@ -12,7 +12,7 @@ import click
 from moldau.cli.errors import PlainError
 from moldau.cli.output import counted
 from moldau.client.cluster import Cluster, parse_bootstrap
-from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers
+from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers, UnknownPartition
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import PeerGone, WireError
 
@@ -101,6 +101,13 @@ async def _explain_refusal(cluster: Cluster, refusal: BrokerRefused) -> PlainErr
 
 
 async def _explain_unknown_topic(cluster: Cluster, refusal: BrokerRefused) -> PlainError:
+    if isinstance(refusal, UnknownPartition):
+        return PlainError(
+            "MD-2002",
+            "unknown partition",
+            facts=[("partition", str(refusal.partition)), ("why", refusal.detail)],
+            fixes=[f"moldau topic describe {refusal.partition.topic}"],
+        )
     subject = refusal.subject or "the topic"
     facts = [("topic", subject)] + ([("detail", refusal.detail)] if refusal.detail else [])
     fixes = [f"moldau topic create {refusal.subject}"] if refusal.subject and not refusal.detail else []

@@ -168,8 +168,7 @@ def trim(
         raise click.BadParameter(str(mistake), param_hint="--offset") from None
 
     async def work(cluster: Cluster) -> list[dict[str, Any]]:
-        view = await cluster.topic(name)
-        partitions = [TopicPartition(name, p.index) for p in view.partitions if not only or p.index in only]
+        partitions = await cluster.partitions(name, only)
         first = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
         target = await resolve(cluster, partitions, position)
         if execute:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from moldau.client.connection import BrokerConnection, connect
-from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers
+from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers, UnknownPartition
 from moldau.model.errors import RETRIABLE, ErrorCode
 from moldau.model.failures import PeerGone
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
@@ -174,9 +174,13 @@ class Cluster:
     async def partition(self, partition: TopicPartition) -> PartitionView:
         topic = await self.topic(partition.topic)
         if not 0 <= partition.partition < len(topic.partitions):
-            detail = f"the topic has partitions 0 to {len(topic.partitions) - 1}"
-            raise BrokerRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail, subject=str(partition))
+            raise UnknownPartition(partition, len(topic.partitions))
         return topic.partitions[partition.partition]
+
+    async def partitions(self, topic: str, only: Collection[int] = ()) -> list[TopicPartition]:
+        """All partitions of a topic, or these alone. UNKNOWN_TOPIC_OR_PARTITION if one of them is not there."""
+        wanted = sorted(set(only)) or range(len((await self.topic(topic)).partitions))
+        return [TopicPartition(topic, (await self.partition(TopicPartition(topic, index))).index) for index in wanted]
 
     async def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Group partitions by the broker that leads them."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from moldau.client.cluster import Cluster, group_by_topic
 from moldau.client.failures import BrokerRefused
+from moldau.client.offsets import refuse_out_of_range
 from moldau.model.errors import RETRIABLE, ErrorCode
 from moldau.model.ids import TopicPartition
 from moldau.records.batch import BatchHeader, iterate_headers
@@ -163,15 +164,16 @@ async def _fetch(
         for row in topic_row.partitions:
             partition = TopicPartition(topic_row.topic, row.partition_index)
             if row.error_code != 0:
-                raise _refused(ErrorCode(row.error_code), partition, positions[partition], row)
+                raise await _refused(cluster, ErrorCode(row.error_code), partition, positions[partition])
             rows.append((partition, row))
     return rows
 
 
-def _refused(code: ErrorCode, partition: TopicPartition, position: int, row: Any) -> BrokerRefused:
-    detail = ""
+async def _refused(cluster: Cluster, code: ErrorCode, partition: TopicPartition, position: int) -> BrokerRefused:
     if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-        detail = f"asked for offset {position}; the log starts at {row.log_start_offset}"
-    elif code not in RETRIABLE:
-        detail = f"while reading at offset {position}"
+        try:
+            await refuse_out_of_range(cluster, {partition: position})  # the answer itself does not say what there is
+        except BrokerRefused as refusal:
+            return refusal
+    detail = "" if code in RETRIABLE else f"while reading at offset {position}"
     return BrokerRefused(code, detail, subject=str(partition))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import WorldError
+from moldau.model.ids import TopicPartition
 
 
 class NoBrokerAnswers(WorldError):
@@ -34,6 +35,23 @@ class BrokerRefused(WorldError):
         self.code = code
         self.detail = detail
         self.subject = subject
+
+
+class UnknownPartition(BrokerRefused):
+    """The topic is there, this partition of it is not."""
+
+    def __init__(self, partition: TopicPartition, count: int) -> None:
+        there = "partition 0 alone" if count == 1 else f"partitions 0 to {count - 1}"
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic has {there}", subject=str(partition))
+        self.partition = partition
+
+
+class OutOfRange(BrokerRefused):
+    """An offset that the log does not hold."""
+
+    def __init__(self, partition: TopicPartition, offset: int, start: int, end: int) -> None:
+        holds = f"the log holds {start} to {end - 1}" if start < end else f"the log is empty and goes on at {end}"
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, f"asked for offset {offset}; {holds}", subject=str(partition))
 
 
 def raise_for(code: int, detail: str | None = None, *, subject: str = "") -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from moldau.client.cluster import Cluster, group_by_topic
 from moldau.client.connection import BrokerConnection
-from moldau.client.failures import raise_for
+from moldau.client.failures import OutOfRange, raise_for
 from moldau.model.ids import TopicPartition
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.list_offsets import (
@@ -133,6 +133,16 @@ async def _ask_leader(
             raise_for(row.error_code, subject=str(partition))
             found[partition] = (row.offset, row.timestamp)
     return found
+
+
+async def refuse_out_of_range(cluster: Cluster, positions: Mapping[TopicPartition, int]) -> None:
+    """`OutOfRange` for the first offset that its log neither holds nor writes next."""
+    earliest = await list_offsets(cluster, dict.fromkeys(positions, EARLIEST))
+    latest = await list_offsets(cluster, dict.fromkeys(positions, LATEST))
+    for partition, offset in positions.items():
+        low, high = earliest[partition][0], latest[partition][0]
+        if not low <= offset <= high:
+            raise OutOfRange(partition, offset, low, high)
 
 
 async def resolve(

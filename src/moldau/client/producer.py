@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.client.cluster import Cluster
-from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers, raise_for
+from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers, UnknownPartition, raise_for
 from moldau.client.partitioner import partition_for_key
-from moldau.model.errors import RETRIABLE, ErrorCode
+from moldau.model.errors import RETRIABLE
 from moldau.model.failures import PeerGone
 from moldau.model.ids import TopicPartition
 from moldau.ports import Clock
@@ -106,8 +106,7 @@ class Producer:
             partition = partition_for_key(key, count) if key is not None else self._sticky.setdefault(topic, 0) % count
         where = TopicPartition(topic, partition)
         if not 0 <= partition < count:
-            detail = f"the topic has partitions 0 to {count - 1}"
-            raise BrokerRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail, subject=str(where))
+            raise UnknownPartition(where, count)
         if self._idempotent and self._producer_id < 0:
             await self._init_producer_id()
         lane = self._lanes.setdefault(where, _Lane())
