@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.source.options import SourceOptions, ignored_in_batch, parse
+from moldau.spark.telling import sentence_first
 from moldau.spark.types import spark_schema
 
 logger = logging.getLogger("moldau.spark")
@@ -31,10 +32,12 @@ class MoldauDataSource(DataSource):
     def name(cls) -> str:
         return "moldau"
 
+    @sentence_first()
     def schema(self) -> StructType:
         """Called at load time, so mistakes in the options are told there and not when the query runs."""
         return spark_schema(parse(self.options).read_settings())
 
+    @sentence_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         from moldau.spark.source.batch_reader import MoldauBatchReader
 
@@ -45,15 +48,22 @@ class MoldauDataSource(DataSource):
         return MoldauBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = parse(self.options, streaming=True)
-        _check_schema(schema, options)
+        from moldau.spark.source.refused_reader import RefusedReader
+
+        try:
+            options = parse(self.options, streaming=True)
+            _check_schema(schema, options)
+        except OptionsWrong as wrong:
+            return RefusedReader(wrong)
         return _stream_reader(options)
 
+    @sentence_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from moldau.spark.sink.writers import MoldauBatchWriter
 
         return MoldauBatchWriter(dict(self.options), schema, overwrite)
 
+    @sentence_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from moldau.spark.sink.writers import MoldauStreamWriter
 

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from moldau.client.cluster import Cluster
@@ -27,8 +27,9 @@ from moldau.model.failures import MoldauError, PeerGone
 
 T = TypeVar("T")
 
-FIRST_CONTACT_MS: Final = 15_000
-"""How long an address that has never answered is tried: a typo should not cost a minute."""
+FIRST_CONTACT_MS: Final = 7_000
+"""How long an address that has never answered is tried. With what Spark takes to start its processes a query without a
+broker is told within some ten seconds."""
 REQUEST_TIMEOUT_MS: Final = 30_000
 API_TIMEOUT_MS: Final = 60_000
 PAUSE_MIN_S: Final = 0.05
@@ -52,7 +53,7 @@ class Contact:
 
     bootstrap: str
     client_id: str = "moldau-spark"
-    first_contact_s: float = FIRST_CONTACT_MS / 1000
+    first_contact_s: float = field(default=FIRST_CONTACT_MS / 1000, compare=False)
     request_timeout_s: float = REQUEST_TIMEOUT_MS / 1000
     api_timeout_s: float = API_TIMEOUT_MS / 1000
 

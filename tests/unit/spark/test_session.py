@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from moldau.model.errors import ErrorCode
 from moldau.model.failures import PeerGone, WireError
 from moldau.spark import session
 from moldau.spark.session import BrokersUnreachable, Contact, call, goes_away, with_cluster
+from moldau.spark.sink.commit import abort_batch
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +82,26 @@ def test_nobody_answers() -> None:
 
 def test_settings_make_a_contact() -> None:
     found = Contact.of("a:1", {"request.timeout.ms": "2000", "default.api.timeout.ms": "9000", "client.id": "me"})
-    assert found == Contact("a:1", "me", first_contact_s=2, request_timeout_s=2, api_timeout_s=9)
-    assert Contact.of("a:1", {}) == Contact("a:1", first_contact_s=15, request_timeout_s=30, api_timeout_s=60)
+    assert found == Contact("a:1", "me", request_timeout_s=2, api_timeout_s=9)
+    assert found.first_contact_s == 2
+    assert Contact.of("a:1", {}) == Contact("a:1", request_timeout_s=30, api_timeout_s=60)
+
+
+def test_an_address_that_never_answers_is_told_before_ten_seconds() -> None:
+    """What Spark takes to start its processes comes on top."""
+    assert Contact.of("a:1", {}).first_contact_s <= 8
+
+
+def test_aborting_does_not_wait_as_long_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The tasks of the write have waited already, and the user waits for their reason."""
+    abort_batch(Contact("127.0.0.1:1", first_contact_s=600), "sink", "run", [])
+    assert "(tried for 1 s)" in caplog.text
+
+
+def test_contacts_that_differ_in_patience_alone_share_a_cluster() -> None:
+    hasty = replace(Contact.of("a:1", {}), first_contact_s=1)
+    assert hasty == Contact.of("a:1", {})
+    assert hash(hasty) == hash(Contact.of("a:1", {}))
 
 
 def test_what_goes_away_is_tried_again(fake_cluster: Any) -> None:

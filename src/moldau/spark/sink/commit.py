@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,8 @@ from moldau.model.failures import MoldauError
 from moldau.spark.session import Contact, call, open_cluster
 
 COMMIT_WITHIN_S: Final = 120.0
+ABORT_CONTACT_S: Final = 1.0
+"""Where nobody answers there is mostly nothing to abort: the user waits for the reason, and the timeout aborts too."""
 PARALLEL_MAX: Final = 64
 COMMITTERS_MAX: Final = 64
 ONGOING: Final = "Ongoing"
@@ -133,7 +136,7 @@ def abort_batch(contact: Contact, sink: str, run: str, transactions: Sequence[Ta
         await committer(cluster, sink).abort(run, transactions)
 
     try:
-        _on(contact, abort)
+        _on(replace(contact, first_contact_s=min(contact.first_contact_s, ABORT_CONTACT_S)), abort)
     except Exception as failure:
         logger.warning("transactions of sink %s could not be aborted at once: %s", sink, failure)
 

@@ -20,6 +20,7 @@ from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.sink.commit import abort_batch, commit_all, commit_batch, settle_empty_batch
 from moldau.spark.sink.options import SinkOptions, parse, plan_columns
 from moldau.spark.sink.task import TaskPlace, WriteFailed, WriteJob, write_rows
+from moldau.spark.telling import sentence_first
 from moldau.spark.worker_process import keep_collections_short
 
 if TYPE_CHECKING:
@@ -101,9 +102,11 @@ class MoldauStreamWriter(DataSourceStreamArrowWriter):
         parsed = parse(options, streaming=True)
         self._writing = _Writing(WriteJob(parsed, plan_columns(parsed, schema)), parsed.sink_id, None, streaming=True)
 
+    @sentence_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
         return self._writing.write_task(iterator)
 
+    @sentence_first()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         job, wrote = self._writing.job, told(messages)
         identity = self._writing.identity(wrote)
@@ -130,9 +133,11 @@ class MoldauBatchWriter(DataSourceArrowWriter):
         # Pickled with the writer, so that all tasks and the commit know the same.
         self._writing = _Writing(job, batch_sink(parsed), uuid.uuid4().hex, streaming=False)
 
+    @sentence_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskWrote:
         return self._writing.write_task(iterator)
 
+    @sentence_first()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         job, wrote = self._writing.job, told(messages)
         identity, transactions = self._writing.identity(wrote), transactions_of(wrote)

@@ -19,6 +19,7 @@ from moldau.spark.source import log_ends, plan
 from moldau.spark.source.loss import Loss, SourceDataLost
 from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.positions import Anchor
+from moldau.spark.telling import sentence_first
 from moldau.spark.types import OffsetRange, ReadSettings
 from moldau.spark.worker_process import keep_collections_short
 
@@ -40,7 +41,8 @@ def read_partition(settings: ReadSettings, partition: InputPartition) -> Iterato
     if isinstance(partition, OffsetsPartition):
         from moldau.spark.fetch.read import read_ranges
 
-        yield from read_ranges(settings, partition.ranges)
+        with sentence_first():
+            yield from read_ranges(settings, partition.ranges)
         keep_collections_short()
 
 
@@ -84,6 +86,7 @@ class MoldauBatchReader(DataSourceReader):
         self.options = options
         self.settings = options.read_settings()
 
+    @sentence_first()
     def partitions(self) -> list[InputPartition]:
         contact = Contact.of(self.options.bootstrap, self.options.client)
         ranges = with_cluster(contact, self._ranges, what="planning the read")

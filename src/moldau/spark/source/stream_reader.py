@@ -26,6 +26,7 @@ from moldau.spark.source.loss import NOT_SUBSCRIBED, Loss
 from moldau.spark.source.offsets import Offsets, from_document, to_document
 from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.plan import Snapshot
+from moldau.spark.telling import sentence_first
 
 T = TypeVar("T")
 
@@ -53,6 +54,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- where to begin ----------------------------------------------------------------------------------------------
 
+    @sentence_first()
     def initialOffset(self) -> dict[str, Any]:
         """Asked more than once, also while a restarted query repeats its first batch: answered once."""
         if self._initial is None:
@@ -80,6 +82,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self.options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @sentence_first()
     def prepareForTriggerAvailableNow(self) -> None:
         async def pin(cluster: Cluster) -> Offsets:
             now = await log_ends.take(cluster, self.options)
@@ -87,6 +90,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         self._targets = self._ask(pin, "looking up the end of the topics")
 
+    @sentence_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; equal to `start` when there is nothing to do. All before `start` is done."""
         begin = from_document(start)
@@ -145,6 +149,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- what to read ------------------------------------------------------------------------------------------------
 
+    @sentence_first()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         until = from_document(end)
         begin = until.start or from_document(start)
@@ -166,6 +171,7 @@ class MoldauStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- what is done ------------------------------------------------------------------------------------------------
 
+    @sentence_first()
     def commit(self, end: dict[str, Any]) -> None:
         """Spark calls it late, while it plans the batch after; usually `latestOffset` has told the group already."""
         done, seen = from_document(end), self._seen
