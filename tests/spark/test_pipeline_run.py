@@ -111,7 +111,8 @@ sinks:
     finally:
         server.close()
     assert listed()["state"] == "stopped"
-    assert cli("pipeline", "stop", name, "-b", bootstrap).output == f"{name} does not run\n"
+    again = cli("pipeline", "stop", name, "-b", bootstrap)
+    assert (again.exit_code, "the pipeline does not run" in again.output) == (1, True)
     document = json.loads(cli("pipeline", "show", name, "--format", "json", "-b", bootstrap).output)
     assert [event["event"] for event in document["events"]] == ["started", "stopped"]
     unknown = cli("pipeline", "show", name + "x", "-b", bootstrap)

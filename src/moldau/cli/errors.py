@@ -7,7 +7,6 @@ test raises each of its codes.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -133,6 +132,11 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "The Spark session could not be started, or the cluster or Connect server could not be reached. The log file"
         " has Spark's own words.",
     ),
+    "MD-3009": Explanation(
+        "the pipeline does not run",
+        "There is nothing to stop: its last run has ended, or nothing has been heard of it for long. `moldau pipeline"
+        " show NAME` tells what became of it.",
+    ),
     "MD-4001": Explanation(
         "the disk failed",
         "The operating system refused to read or write where the data lives. After a failed flush moldau stops using"
@@ -173,10 +177,6 @@ def run_with_plain_errors(command: click.Command) -> None:
 
     try:
         command.main(standalone_mode=True)
-    except BrokenPipeError:
-        # The reader of our output went away (`moldau consume t | head`); that is not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
     except DiskFailed as failure:
         if os.environ.get("MOLDAU_TRACE"):
             raise

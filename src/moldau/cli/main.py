@@ -7,7 +7,9 @@ of the subcommands live in the table below instead of in their modules (a test k
 from __future__ import annotations
 
 import importlib
-from typing import Final, NamedTuple
+import os
+import sys
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -59,6 +61,15 @@ class LazyGroup(click.Group):
         if args and args[0] not in SUBCOMMANDS and not args[0].startswith("-"):
             self._suggest(ctx, args[0])
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # The reader of our output has enough (`moldau consume t | head`); that is not an error of ours, and click
+            # would make one of it. What is still buffered must not fail again while Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -139,11 +139,11 @@ def stop(name: str, wait: bool, bootstrap: str, timeout_s: float) -> None:
 
     from moldau.pipelines import events, journal
 
-    async def work(cluster: Cluster) -> list[str]:
+    async def work(cluster: Cluster) -> None:
         runs = _find(await journal.read_runs(cluster), name, None)
         live = [run for run in runs if run.is_live(_now_ms())]
         if not live:
-            return []
+            raise _not_running(runs[-1])
         request = events.encode({"at_ms": _now_ms(), "by": pipeline_run.who()})
         await journal.write(cluster, [(events.stop_key(run.pipeline, run.run), request) for run in live])
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -157,13 +157,9 @@ def stop(name: str, wait: bool, bootstrap: str, timeout_s: float) -> None:
             if gone:
                 raise _lost(name, gone)
             live = [run for run in found if run.is_live(_now_ms())]
-        return [run.run for run in runs]
 
-    asked = with_cluster(bootstrap, work, timeout_s=10.0)
-    if not asked:
-        click.echo(f"{name} does not run")
-    else:
-        click.echo(f"{name} {'stopped' if wait else 'was asked to stop'}")
+    with_cluster(bootstrap, work, timeout_s=10.0)
+    click.echo(f"{name} {'stopped' if wait else 'was asked to stop'}")
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
@@ -193,6 +189,15 @@ def _find(runs: Mapping[tuple[str, str], Any], name: str, run_id: str | None) ->
     if near and near[0] != name:
         facts.append(("did you mean", near[0]))
     raise PlainError("MD-3006", "unknown pipeline", facts=facts, fixes=["moldau pipeline list --all"])
+
+
+def _not_running(last: Any) -> PlainError:
+    return PlainError(
+        "MD-3009",
+        "the pipeline does not run",
+        facts=[("pipeline", last.pipeline), ("last run", f"{last.run}, {last.state(_now_ms())}")],
+        fixes=[f"moldau pipeline show {last.pipeline}"],
+    )
 
 
 def _lost(name: str, runs: list[str]) -> PlainError:

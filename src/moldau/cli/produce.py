@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import sys
-from collections.abc import Iterator
-from typing import cast
+import asyncio
 
 import click
 
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
+from moldau.cli.standard_input import INTERRUPTED, Input
 from moldau.client.cluster import Cluster
 from moldau.client.producer import CODECS, Delivery, Producer
 
@@ -55,7 +53,7 @@ def produce(
     if not end:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
 
-    async def work(cluster: Cluster) -> None:
+    async def work(cluster: Cluster) -> bool:
         from moldau.runtime.clock import WallClock
 
         await cluster.topic(topic, auto_create=not no_create)
@@ -63,7 +61,9 @@ def produce(
             cluster, WallClock(), codec=codec, acks=-1 if acks == "all" else int(acks), auto_create=not no_create
         )
         deliveries: list[Delivery] = []
-        for number, line in enumerate(_records(end), start=1):
+        source, number = Input(), 0
+        async for line in source.records(end):
+            number += 1
             record_key, value = _split(line, split, key)
             await producer.send(
                 topic,
@@ -73,24 +73,19 @@ def produce(
                 partition=partition,
                 timestamp_ms=timestamp_ms,
             )
-            if number % FLUSH_EVERY == 0 or sys.stdin.isatty():
+            if number % FLUSH_EVERY == 0 or source.is_terminal:
                 deliveries += await producer.flush()
         deliveries += await producer.flush()
         if not quiet:
             _summarise(topic, deliveries, acks)
+        return source.was_interrupted
 
-    with_cluster(bootstrap, work, timeout_s=timeout_s)
-
-
-def _records(end: bytes) -> Iterator[bytes]:
-    """Pieces of standard input between delimiters; the last one needs none."""
-    source = cast(io.BufferedReader, sys.stdin.buffer)
-    rest = b""
-    while chunk := source.read1(1 << 20):
-        *whole, rest = (rest + chunk).split(end)
-        yield from whole
-    if rest:
-        yield rest
+    try:
+        interrupted = with_cluster(bootstrap, work, timeout_s=timeout_s)
+    except asyncio.CancelledError:  # a second Ctrl-C, while the broker did not answer
+        interrupted = True
+    if interrupted:
+        raise SystemExit(INTERRUPTED)
 
 
 def _split(line: bytes, delimiter: bytes | None, key: str | None) -> tuple[bytes | None, bytes]:

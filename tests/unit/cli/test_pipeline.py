@@ -141,6 +141,19 @@ def test_stop_tells_a_run_that_stopped_from_one_that_is_lost(
     assert told in result.output
 
 
+@pytest.mark.parametrize("state", ["stopped", "failed", "running"])
+def test_stop_of_what_does_not_run_is_an_error(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read_runs(_cluster: Any) -> dict[tuple[str, str], Run]:
+        return {("p", "1"): Run("p", "1", {"started_ms": 1, "at_ms": 1, "state": state})}
+
+    monkeypatch.setattr("moldau.pipelines.journal.read_runs", read_runs)
+    monkeypatch.setattr("moldau.cli.pipeline.with_cluster", lambda _b, work, **_: asyncio.run(work(None)))
+    result = pipeline("stop", "p")
+    assert result.exit_code == 1
+    assert "error[MD-3009]: the pipeline does not run" in result.output
+    assert f"1, {'lost' if state == 'running' else state}" in result.output
+
+
 def test_master_and_remote_exclude_each_other(file: Path) -> None:
     result = pipeline("run", str(file), "--master", "yarn", "--remote", "sc://x")
     assert result.exit_code == 2
