@@ -63,7 +63,8 @@ def _partitions(value: Any) -> str:
 
 
 def _tells(name: str, field: Any) -> bool:
-    if name in QUIET or (field is None and name != "value") or name.endswith("timeout_ms"):
+    nothing = field is None and name != "value"
+    if name in QUIET or nothing or (name, field) == ("regex", "") or name.endswith("timeout_ms"):
         return False
     return not isinstance(field, bool) or field
 

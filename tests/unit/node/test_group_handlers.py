@@ -549,13 +549,13 @@ def test_a_consumer_joins_and_is_described() -> None:
     async def scenario(machine: Machine) -> None:
         node = await ready(machine)
         told = await ask(consumer_group_heartbeat, first_beat(), node, 1)
-        assert (told.error_code, told.member_id, told.member_epoch) == (0, "me", 1)
+        assert (told.error_code, told.member_id, told.member_epoch) == (0, "me", 2)
         topic_id = node.images.image.topics_by_name["t"].topic_id
         (row,) = told.assignment.topic_partitions
         assert (row.topic_id, sorted(row.partitions)) == (topic_id, [0, 1])
         request = ConsumerGroupDescribeRequest(group_ids=["g", "none", ""], include_authorized_operations=True)
         found, missing, empty = (await ask(consumer_group_describe, request, node, 1)).groups
-        assert (found.group_state, found.group_epoch, found.assignor_name) == ("Stable", 1, "uniform")
+        assert (found.group_state, found.group_epoch, found.assignor_name) == ("Stable", 2, "uniform")
         (member,) = found.members
         assert (member.member_id, member.member_type, member.client_host) == ("me", 1, "/client")
         assert member.assignment.topic_partitions[0].topic_name == "t"

@@ -148,7 +148,7 @@ def decode_member(key: bytes, value: bytes | None) -> MemberStored:
             found.client_id,
             found.client_host,
             tuple(found.subscribed_topic_names),
-            found.subscribed_topic_regex,
+            found.subscribed_topic_regex or "",
             found.rebalance_timeout_ms,
             found.server_assignor,
             classic,

@@ -104,6 +104,8 @@ class OffsetCommit(NamedTuple):
     topics: tuple[TopicToCommit, ...]
     retention_ms: int = -1
     """Only versions 2-4 carry one; -1 leaves it to `offsets.retention.minutes`."""
+    predates_member_epochs: bool = False
+    """The call is of a version (before 9) in which nobody could mean a member epoch."""
 
 
 class TxnOffsetCommit(NamedTuple):

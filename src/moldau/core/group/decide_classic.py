@@ -232,7 +232,8 @@ def decide_leave(turn: Turn, command: LeaveGroup) -> object:
         return Refused(ErrorCode.INVALID_GROUP_ID)
     group = turn.live(command.group_id)
     if group is None:
-        return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {command.group_id} not found.")
+        unknown = ErrorCode.UNKNOWN_MEMBER_ID
+        return LeaveReply(tuple(LeftMember(member.member_id, member.instance_id, unknown) for member in command.members))
     left = tuple(
         LeftMember(member.member_id, member.instance_id, _leave(turn, group, member)) for member in command.members
     )

@@ -18,7 +18,7 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 BATCHED_FROM: Final = 4
 NO_ERROR_TEXT: Final = "NONE"
-"""What Kafka writes where nothing is wrong."""
+"""What Kafka writes up to version 3 where nothing is wrong; later nothing."""
 
 
 class Found(NamedTuple):
@@ -93,7 +93,11 @@ def _answer(request: FindCoordinatorRequest, context: RequestContext, found: lis
         return FindCoordinatorResponse(coordinators=[_row(key, one) for key, one in pairs])
     row = _row("", found[0])
     return FindCoordinatorResponse(
-        error_code=row.error_code, error_message=row.error_message, node_id=row.node_id, host=row.host, port=row.port
+        error_code=row.error_code,
+        error_message=row.error_message or NO_ERROR_TEXT,
+        node_id=row.node_id,
+        host=row.host,
+        port=row.port,
     )
 
 
@@ -102,4 +106,4 @@ def _row(key: str, found: Found | Refused) -> Coordinator:
         return Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=int(found.code), error_message=found.detail
         )
-    return Coordinator(key=key, node_id=found.node_id, host=found.host, port=found.port, error_message=NO_ERROR_TEXT)
+    return Coordinator(key=key, node_id=found.node_id, host=found.host, port=found.port)

@@ -3,7 +3,7 @@
 Non-obvious:
 
 - Topics go by name up to version 9 and by id from version 10 on; the shard stores names, and the id where it was told.
-- Partitions that do not exist are refused here, one by one; the rest of the request goes on.
+- Partitions that do not exist are refused here, one by one, whatever the group says of the rest.
 - Versions 2 to 4 may carry their own retention; before version 9 a fenced member is told what such a client knows.
 - Hot among the group calls: clients commit every few seconds, for all their partitions.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from moldau.core.group.commands import OffsetCommit, OffsetToCommit, TopicToCommit
-from moldau.core.group.replies import OffsetCommitReply
+from moldau.core.group.replies import OffsetCommitReply, TopicErrors
 from moldau.core.metadata.image import MetadataImage, TopicImage
 from moldau.model.errors import ErrorCode, Refused
 from moldau.server.context import RequestContext
@@ -33,8 +33,6 @@ MEMBER_EPOCHS_FROM: Final = 9
 
 BEFORE_MEMBER_EPOCHS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.ILLEGAL_GENERATION,
-    # The client speaks the new group protocol but not the version of this call that belongs to it.
-    ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.UNSUPPORTED_VERSION,
 }
 
 
@@ -57,9 +55,10 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommi
         request.group_instance_id,
         tuple(topics),
         request.retention_time_ms,
+        predates_member_epochs=context.api_version < MEMBER_EPOCHS_FROM,
     )
     shard = context.services.group_shards.find(request.group_id)
-    return ask_shard(shard, command, lambda reply: _response(reply, request, context))
+    return ask_shard(shard, command, lambda reply: _response(_each(reply, command, context), request, context))
 
 
 def refuse(
@@ -80,15 +79,30 @@ def _existing(asked: OffsetCommitRequestTopic, topic: TopicImage) -> TopicToComm
     return TopicToCommit(topic.name, tuple(partitions), asked.topic_id)
 
 
-def _response(reply: Any, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    if isinstance(reply, Refused):
-        code = reply.code
-        if context.api_version < MEMBER_EPOCHS_FROM:
-            code = BEFORE_MEMBER_EPOCHS.get(code, code)
-        return _all_refused(request, code)
+def _each(reply: Any, command: OffsetCommit, context: RequestContext) -> OffsetCommitReply:
+    """A refusal of everything that was sent to the group, partition by partition."""
+    if not isinstance(reply, Refused):
+        assert isinstance(reply, OffsetCommitReply)
+        return reply
+    code = reply.code
+    if context.api_version < MEMBER_EPOCHS_FROM:
+        code = BEFORE_MEMBER_EPOCHS.get(code, code)
+    return OffsetCommitReply(
+        tuple(
+            TopicErrors(name, tuple((row.partition, code) for row in partitions), topic_id)
+            for name, partitions, topic_id in command.topics
+        )
+    )
+
+
+def _response(
+    reply: OffsetCommitReply, request: OffsetCommitRequest, context: RequestContext
+) -> OffsetCommitResponse:
     if context.api_version >= TOPIC_IDS_FROM:
         return _by_id(reply, request, context)
-    errors = {topic.topic: dict(topic.partitions) for topic in reply.topics}
+    errors: dict[str, dict[int, ErrorCode]] = {}
+    for topic in reply.topics:
+        errors.setdefault(topic.topic, {}).update(topic.partitions)
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return OffsetCommitResponse(
         topics=[
@@ -99,7 +113,9 @@ def _response(reply: Any, request: OffsetCommitRequest, context: RequestContext)
 
 
 def _by_id(reply: OffsetCommitReply, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    errors = {topic.topic_id: dict(topic.partitions) for topic in reply.topics}
+    errors: dict[bytes, dict[int, ErrorCode]] = {}
+    for topic in reply.topics:
+        errors.setdefault(topic.topic_id, {}).update(topic.partitions)
     known = context.services.images.image.topics_by_id
     response = OffsetCommitResponse()
     for asked in request.topics:

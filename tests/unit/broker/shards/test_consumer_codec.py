@@ -41,7 +41,7 @@ members = st.builds(
     names,
     names,
     st.lists(names, max_size=3).map(tuple),
-    maybe,
+    st.just("") | names,
     st.integers(-1, 10**6),
     maybe,
     st.none()

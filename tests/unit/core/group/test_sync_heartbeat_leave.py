@@ -4,6 +4,7 @@ import pytest
 
 from moldau.core.group.commands import LeaveGroup, LeavingMember, SyncGroup
 from moldau.core.group.records import GroupStored
+from moldau.core.group.replies import LeftMember
 from moldau.model.errors import ErrorCode, Refused
 from tests.unit.core.group.stage import REBALANCE_MS, SESSION_MS, Stage
 
@@ -158,7 +159,11 @@ def test_a_pending_member_can_leave() -> None:
 
 def test_leaving_nowhere_is_refused() -> None:
     stage = Stage()
-    assert stage.leave("x", group="nowhere").code is ErrorCode.UNKNOWN_MEMBER_ID
+    reply = stage.do(LeaveGroup("nowhere", (LeavingMember("x", None), LeavingMember("", "i"))))
+    assert reply.members == (
+        LeftMember("x", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        LeftMember("", "i", ErrorCode.UNKNOWN_MEMBER_ID),
+    )
     assert stage.leave("x", group="").code is ErrorCode.INVALID_GROUP_ID
     stage.stable(1)
     reply = stage.do(LeaveGroup("g", (LeavingMember("", None), LeavingMember("", "nobody"))))

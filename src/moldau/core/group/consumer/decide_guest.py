@@ -13,12 +13,11 @@ from moldau.core.group.consumer.apply import consumer_of
 from moldau.core.group.consumer.draft import Draft, soft_of
 from moldau.core.group.consumer.embedded import Malformed, Subscription, read_subscription
 from moldau.core.group.consumer.joining import full, has_room, join_static, known_member
-from moldau.core.group.consumer.leaving import remove_member
+from moldau.core.group.consumer.leaving import fence
 from moldau.core.group.consumer.migration import DOWNGRADES, assignment_bytes, by_id, downgrade
 from moldau.core.group.consumer.rebalance import (
     bump_epoch,
     follow_topics,
-    forget_unused_regexes,
     move,
     subscribe,
     update_target,
@@ -138,7 +137,7 @@ def _updated(old: MemberMetadata, command: JoinGroup, subscription: Subscription
         command.client_id,
         command.client_host,
         tuple(sorted(set(subscription.topics))),
-        None,
+        "",
         timeout_ms,
         old.assignor,
         ClassicMetadata(command.session_timeout_ms, command.protocols),
@@ -214,21 +213,23 @@ def _should_join_again(group: ConsumerGroup, member: Member) -> bool:
 
 
 def decide_guest_leave(turn: Turn, command: LeaveGroup) -> object:
+    """Guests leave this way by themselves, and an administrator may remove whomever it names."""
     draft = Draft(turn, _group(turn, command.group_id))
-    left = tuple(_leave(draft, leaving) for leaving in command.members)
-    if turn.records:
-        forget_unused_regexes(draft)
-        bump_epoch(draft)
-    return LeaveReply(left)
+    found = [_leaver(draft.group, leaving) for leaving in command.members]
+    gone = dict.fromkeys(member.member_id for member in found if isinstance(member, Member))
+    if gone:
+        fence(draft, gone)
+    answers = zip(command.members, found, strict=True)
+    return LeaveReply(tuple(_left(leaving, member) for leaving, member in answers))
 
 
-def _leave(draft: Draft, leaving: LeavingMember) -> LeftMember:
+def _leaver(group: ConsumerGroup, leaving: LeavingMember) -> Member | Refused:
     member_id = leaving.member_id
     if member_id == NO_MEMBER_ID and leaving.instance_id is not None:  # an administrator names the instance only
-        member_id = draft.group.static_members.get(leaving.instance_id, NO_MEMBER_ID)
-    member = _guest(draft.group, member_id, leaving.instance_id)
-    if isinstance(member, Refused):
-        return LeftMember(leaving.member_id, leaving.instance_id, member.code)
-    draft.forget_timers(member_id)
-    remove_member(draft, member_id)
-    return LeftMember(member_id, leaving.instance_id, ErrorCode.NONE)
+        member_id = group.static_members.get(leaving.instance_id, NO_MEMBER_ID)
+    return known_member(group, member_id, leaving.instance_id)
+
+
+def _left(leaving: LeavingMember, member: Member | Refused) -> LeftMember:
+    error = member.code if isinstance(member, Refused) else ErrorCode.NONE
+    return LeftMember(leaving.member_id, leaving.instance_id, error)

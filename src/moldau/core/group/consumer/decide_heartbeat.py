@@ -174,7 +174,7 @@ def _leave(turn: Turn, command: ConsumerHeartbeat) -> object:
     if command.member_epoch == LEAVE_STATIC_EPOCH:
         _leave_for_a_while(turn, group, member)
     else:
-        fence(Draft(turn, group), member.member_id)
+        fence(Draft(turn, group), (member.member_id,))
     return ConsumerHeartbeatReply(member.member_id, command.member_epoch)
 
 

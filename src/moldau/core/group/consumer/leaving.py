@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from moldau.core.group.consumer.apply import consumer_of
 from moldau.core.group.consumer.draft import Draft
 from moldau.core.group.consumer.migration import downgrade, may_downgrade_without
@@ -21,13 +23,15 @@ def remove_member(draft: Draft, member_id: str) -> None:
     )
 
 
-def fence(draft: Draft, member_id: str) -> None:
-    """Take a member out. If only guests of the classic protocol stay, the group becomes theirs again."""
-    draft.forget_timers(member_id)
-    if may_downgrade_without(draft, member_id):
-        downgrade(draft, leaving=member_id)
+def fence(draft: Draft, leaving: Collection[str]) -> None:
+    """Take members out. If only guests of the classic protocol stay, the group becomes theirs again."""
+    for member_id in leaving:
+        draft.forget_timers(member_id)
+    if may_downgrade_without(draft, leaving):
+        downgrade(draft, leaving=leaving)
         return
-    remove_member(draft, member_id)
+    for member_id in leaving:
+        remove_member(draft, member_id)
     forget_unused_regexes(draft)
     bump_epoch(draft)
 
@@ -42,7 +46,7 @@ def time_is_up(turn: Turn, timer: Timer) -> None:
         return
     if timer.kind is TimerKind.CONSUMER_REBALANCE and member.current.state is not MemberState.UNREVOKED_PARTITIONS:
         return
-    fence(Draft(turn, group), timer.member_id)
+    fence(Draft(turn, group), (timer.member_id,))
 
 
 def wake(turn: Turn, group: ConsumerGroup) -> None:

@@ -13,6 +13,8 @@ generation is the group's epoch, and rebalance.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from moldau.core.group import rebalance as classic_rebalance
 from moldau.core.group.classic import CONSUMER_PROTOCOL_TYPE, ClassicState, LiveGroup, LiveMember
 from moldau.core.group.consumer.draft import Draft, soft_of
@@ -149,25 +151,25 @@ def _dismiss(turn: Turn, live: LiveGroup) -> None:
 # -- consumer to classic ---------------------------------------------------------------------------------------------
 
 
-def may_downgrade_without(draft: Draft, leaving: str) -> bool:
-    """Whether only guests are left when this member goes, and they may become a classic group."""
+def may_downgrade_without(draft: Draft, leaving: Collection[str]) -> bool:
+    """Whether only guests are left when these members go, and they may become a classic group."""
     members = draft.group.members
-    stay = [member for member in members.values() if member.member_id != leaving]
+    stay = [member for member in members.values() if member.member_id not in leaving]
     return (
         bool(stay)
-        and not members[leaving].is_classic
+        and not all(members[member_id].is_classic for member_id in leaving)
         and all(member.is_classic for member in stay)
         and draft.turn.settings.consumer_migration_policy in DOWNGRADES
         and len(stay) <= draft.turn.settings.max_size
     )
 
 
-def downgrade(draft: Draft, *, leaving: str | None = None) -> None:
+def downgrade(draft: Draft, *, leaving: Collection[str] = ()) -> None:
     """Write the tombstones of the KIP-848 group and the classic group that follows it, which rebalances at once."""
     turn, group = draft.turn, draft.group
     for member_id in group.members:
         draft.forget_timers(member_id)
-    live = _classic_group(draft, [member for member in group.members.values() if member.member_id != leaving])
+    live = _classic_group(draft, [member for member in group.members.values() if member.member_id not in leaving])
     turn.records.extend(group.tombstones())
     turn.records.append(GroupStored(group.group_id, live.stored()))
     draft.soft.seen_version.pop(group.group_id, None)

@@ -25,6 +25,9 @@ def consumer_commit_refused(
     if member is None:
         detail = f"Member {member_id} is not a member of group {group.group_id}."
         return Refused(ErrorCode.UNKNOWN_MEMBER_ID, detail)
+    if isinstance(command, OffsetCommit) and command.predates_member_epochs and not member.is_classic:
+        detail = f"Members of the consumer protocol commit with a newer version of this call: {member_id} did not."
+        return Refused(ErrorCode.UNSUPPORTED_VERSION, detail)
     if epoch == member.epoch or (not member.is_classic and _was_owner_since(turn, member, command)):
         return None
     return wrong_epoch(member, epoch)

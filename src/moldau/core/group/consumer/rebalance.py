@@ -113,7 +113,8 @@ def current_hash(draft: Draft) -> int:
 
 
 def bump_epoch(draft: Draft) -> None:
-    value = GroupEpoch(draft.group.epoch + 1, current_hash(draft))
+    """Kafka counts the making of a group as its epoch 1, so that the first members find epoch 2."""
+    value = GroupEpoch(max(draft.group.epoch, 1) + 1, current_hash(draft))
     draft.emit(GroupEpochStored(draft.group_id, value))
 
 

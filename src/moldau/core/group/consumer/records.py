@@ -42,7 +42,8 @@ class MemberMetadata(NamedTuple):
     client_host: str = ""
     topics: tuple[str, ...] = ()
     """Sorted, each once."""
-    regex: str | None = None
+    regex: str = ""
+    """Empty: none."""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     classic: ClassicMetadata | None = None

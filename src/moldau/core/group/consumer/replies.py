@@ -33,7 +33,7 @@ class DescribedConsumer(NamedTuple):
     client_id: str
     client_host: str
     topics: tuple[str, ...]
-    regex: str | None
+    regex: str
     assigned: tuple[AssignedTopic, ...]
     target: tuple[AssignedTopic, ...]
     member_type: int

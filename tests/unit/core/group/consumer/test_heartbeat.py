@@ -31,7 +31,7 @@ def all_of(count: int) -> tuple[tuple[bytes, int], ...]:
 
 def test_the_first_member_gets_everything_at_once() -> None:
     crowd = Crowd()
-    assert crowd.joins("a") == ConsumerHeartbeatReply("a", 1, 5_000, all_of(6))
+    assert crowd.joins("a") == ConsumerHeartbeatReply("a", 2, 5_000, all_of(6))
     kinds = [type(entry[2]) for entry in crowd.log]
     assert kinds == [MemberStored, GroupEpochStored, TargetStored, TargetEpochStored, CurrentStored]
     assert crowd.group().state_name == "Stable"
@@ -47,7 +47,7 @@ def test_a_steady_heartbeat_writes_nothing_and_tells_nothing() -> None:
     crowd = Crowd()
     crowd.joins("a")
     before = len(crowd.log)
-    assert crowd.heartbeats("a", 1) == ConsumerHeartbeatReply("a", 1, 5_000, None)
+    assert crowd.heartbeats("a", 2) == ConsumerHeartbeatReply("a", 2, 5_000, None)
     assert len(crowd.log) == before
 
 
@@ -55,14 +55,14 @@ def test_a_full_heartbeat_is_told_everything_again() -> None:
     crowd = Crowd()
     crowd.joins("a")
     full = {"topics": ("orders",), "rebalance_timeout_ms": 60_000, "owned": frozenset(all_of(6))}
-    assert crowd.heartbeats("a", 1, **full).assigned == all_of(6)
+    assert crowd.heartbeats("a", 2, **full).assigned == all_of(6)
 
 
 def test_a_join_whose_answer_was_lost_is_answered_again_without_a_rebalance() -> None:
     crowd = Crowd()
     crowd.joins("a")
     before = len(crowd.log)
-    assert crowd.joins("a") == ConsumerHeartbeatReply("a", 1, 5_000, all_of(6))
+    assert crowd.joins("a") == ConsumerHeartbeatReply("a", 2, 5_000, all_of(6))
     assert len(crowd.log) == before
 
 
@@ -121,7 +121,7 @@ def test_a_full_group_takes_nobody_else() -> None:
     crowd.joins("a")
     join = {"topics": ("orders",), "owned": frozenset(), "rebalance_timeout_ms": 1}
     assert crowd.error("b", 0, **join) is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert crowd.joins("a").member_epoch == 1
+    assert crowd.joins("a").member_epoch == 2
 
 
 def test_the_assignor_most_members_ask_for_is_used() -> None:
@@ -140,7 +140,7 @@ def test_strangers_and_strange_epochs_are_turned_away() -> None:
     assert crowd.error("a", 1) is ErrorCode.GROUP_ID_NOT_FOUND
     crowd.joins("a")
     assert crowd.error("x", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert crowd.error("a", 2) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert crowd.error("a", 3) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_the_epoch_before_is_accepted_from_a_member_that_missed_an_answer() -> None:
@@ -151,11 +151,11 @@ def test_the_epoch_before_is_accepted_from_a_member_that_missed_an_answer() -> N
     one.step()  # told to give up
     one.owned &= one.told
     one.heartbeat(lost=True)  # confirmed, but it does not hear of its new epoch
-    assert crowd.group().members["a"].epoch == 2
-    assert one.epoch == 1
-    assert one.heartbeat().member_epoch == 2
-    assert crowd.error("a", 1, owned=frozenset(all_of(6))) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert crowd.error("a", 1) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert crowd.group().members["a"].epoch == 3
+    assert one.epoch == 2
+    assert one.heartbeat().member_epoch == 3
+    assert crowd.error("a", 2, owned=frozenset(all_of(6))) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert crowd.error("a", 2) is ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_silence_ends_a_membership() -> None:
@@ -249,12 +249,12 @@ def test_members_that_come_together_are_served_together() -> None:
     crowd = Crowd(GroupSettings(consumer_assignment_interval_ms=1_000))
     crowd.joins("a")
     assert crowd.joins("b").assigned == ()
-    assert crowd.joins("c").member_epoch == 1
+    assert crowd.joins("c").member_epoch == 2
     assert crowd.group().state_name == "Assigning"
-    assert (crowd.group().epoch, crowd.group().target_epoch) == (3, 1)
+    assert (crowd.group().epoch, crowd.group().target_epoch) == (4, 2)
     crowd.advance(1_000)
-    crowd.heartbeats("a", 1)
-    assert (crowd.group().epoch, crowd.group().target_epoch) == (3, 3)
+    crowd.heartbeats("a", 2)
+    assert (crowd.group().epoch, crowd.group().target_epoch) == (4, 4)
     assert [len(target) for target in crowd.group().targets.values()] == [2, 2, 2]
 
 
@@ -263,7 +263,7 @@ def test_a_clock_that_was_set_back_does_not_stop_a_group() -> None:
     crowd.joins("a")
     crowd.now = crowd.now._replace(wall_ms=crowd.now.wall_ms - 3_600_000)
     crowd.joins("b")
-    assert crowd.group().target_epoch == 2
+    assert crowd.group().target_epoch == 3
 
 
 # -- what tools see --------------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_groups_are_listed_described_and_deleted() -> None:
     assert [tuple(row) for row in crowd.do(ListGroups()).groups] == [("g", "consumer", "Stable", "consumer")]
     assert crowd.do(ListGroups(types=("classic",))).groups == ()
     group = crowd.described()
-    assert (group.state, group.epoch, group.target_epoch, group.assignor) == ("Stable", 1, 1, "uniform")
+    assert (group.state, group.epoch, group.target_epoch, group.assignor) == ("Stable", 2, 2, "uniform")
     member = group.members[0]
     assert (member.member_id, member.rack_id, member.topics, member.member_type) == ("a", "r1", ("orders",), 1)
     assert [(topic.topic, topic.partitions) for topic in member.assigned] == [("orders", (0, 1, 2, 3, 4, 5))]

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.core.group.commands import ListGroups, Protocol, SyncGroup
+from moldau.core.group.commands import LeaveGroup, LeavingMember, ListGroups, Protocol, SyncGroup
 from moldau.core.group.consumer.embedded import read_assignment
 from moldau.core.group.consumer.records import GroupEpochStored
 from moldau.core.group.records import GroupStored
-from moldau.core.group.replies import JoinReply
+from moldau.core.group.replies import JoinReply, LeftMember
 from moldau.core.group.settings import GroupSettings
 from moldau.model.errors import ErrorCode, Refused
 from tests.unit.core.group.consumer.crowd import EAGER, Client, Crowd, Guest, partitions_of, subscription
@@ -160,7 +160,7 @@ def test_a_guest_learns_its_id_first() -> None:
     reply = crowd.answers[ticket]
     assert (reply.error, reply.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "c-1")
     ticket = crowd.join("c-1", protocols=(Protocol("range", subscription(["orders"])),))
-    assert crowd.joined(ticket).generation == 2
+    assert crowd.joined(ticket).generation == 3
 
 
 def test_a_guest_that_joins_must_share_a_protocol_with_the_other_guests() -> None:
@@ -231,14 +231,53 @@ def test_guests_commit_with_their_generation() -> None:
 def test_a_guest_leaves_by_its_own_call() -> None:
     crowd = Crowd()
     client, guest = mixed(crowd)
-    left = crowd.leave(guest.member_id, client.member_id, "stranger").members
-    assert [member.error for member in left] == [
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-    ]
+    left = crowd.leave(guest.member_id, "stranger").members
+    assert [member.error for member in left] == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     crowd.settle([client])
     assert partitions_of(client) == [6]
+
+
+def test_an_administrator_removes_members_of_the_consumer_protocol() -> None:
+    crowd = Crowd()
+    one, two = Client(crowd, "a"), Client(crowd, "b")
+    crowd.settle([one, two])
+    epoch = crowd.group().epoch
+    left = crowd.leave("a", "a", "stranger").members
+    assert [member.error for member in left] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert crowd.group().epoch == epoch + 1
+    assert crowd.error("a", epoch) is ErrorCode.UNKNOWN_MEMBER_ID
+    crowd.settle([two])
+    assert partitions_of(two) == [6]
+
+
+def test_an_administrator_removes_an_instance_by_its_name() -> None:
+    crowd = Crowd()
+    crowd.joins("a", instance_id="i")
+    reply = crowd.do(LeaveGroup("g", (LeavingMember("", "i"), LeavingMember("", "nobody"))))
+    assert reply.members == (
+        LeftMember("", "i", ErrorCode.NONE),
+        LeftMember("", "nobody", ErrorCode.UNKNOWN_MEMBER_ID),
+    )
+    assert crowd.group().is_empty
+
+
+def test_removing_all_members_of_the_consumer_protocol_gives_the_group_back_to_its_guests() -> None:
+    crowd = Crowd()
+    client, guest = mixed(crowd)
+    second = Client(crowd, "second")
+    crowd.settle([client, second, guest])
+    assert {member.error for member in crowd.leave(client.member_id, second.member_id).members} == {ErrorCode.NONE}
+    assert group_type(crowd) == "classic"
+    crowd.settle([guest])
+    assert partitions_of(guest) == [6]
+
+
+def test_removing_everybody_leaves_an_empty_consumer_group() -> None:
+    crowd = Crowd()
+    client, guest = mixed(crowd)
+    crowd.leave(client.member_id, guest.member_id)
+    assert group_type(crowd) == "consumer"
+    assert crowd.group().is_empty
 
 
 def test_an_instance_may_come_back_with_the_other_protocol() -> None:
@@ -315,7 +354,7 @@ def test_the_last_instance_that_comes_back_with_the_classic_protocol_takes_the_g
 def test_a_classic_member_finds_an_empty_consumer_group_and_makes_it_classic() -> None:
     crowd = Crowd()
     crowd.joins("a")
-    crowd.commit("a", 1)
+    crowd.commit("a", 2)
     crowd.heartbeats("a", -1)
     guest = Guest(crowd, "x")
     guest.join()
