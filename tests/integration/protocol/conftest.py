@@ -39,7 +39,9 @@ def topic(wire: Wire, unique: Callable[[], str]) -> str:
     made = wire.ask(
         ApiKey.CREATE_TOPICS,
         7,
-        CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)], timeout_ms=9000),
+        CreateTopicsRequest(
+            topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)], timeout_ms=9000
+        ),
     )
     assert made.topics[0].error_code == 0
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)])

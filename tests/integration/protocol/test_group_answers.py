@@ -85,7 +85,9 @@ def commit(wire: Wire, version: int, group: str, member: str, epoch: int, topic:
         topics=[
             OffsetCommitRequestTopic(
                 name=name,
-                partitions=[OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in indexes],
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in indexes
+                ],
             )
             for name, indexes in wanted.items()
         ],
@@ -143,7 +145,10 @@ def test_a_group_whose_last_consumer_is_removed_goes_back_to_its_classic_members
 ) -> None:
     classic_joins(wire, group, topic)
     consumer_joins(wire, group, "a", topic)
-    assert [row.member_type for row in sorted(described(wire, group).members, key=lambda row: row.member_type)] == [0, 1]
+    assert [row.member_type for row in sorted(described(wire, group).members, key=lambda row: row.member_type)] == [
+        0,
+        1,
+    ]
     assert errors_of(leave(wire, group, ("a", None))) == [("a", None, NONE)]
     listed = wire.ask(ApiKey.LIST_GROUPS, 5, ListGroupsRequest()).groups
     assert [row.group_type for row in listed if row.group_id == group] == ["classic"]

@@ -233,7 +233,9 @@ def decide_leave(turn: Turn, command: LeaveGroup) -> object:
     group = turn.live(command.group_id)
     if group is None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        return LeaveReply(tuple(LeftMember(member.member_id, member.instance_id, unknown) for member in command.members))
+        return LeaveReply(
+            tuple(LeftMember(member.member_id, member.instance_id, unknown) for member in command.members)
+        )
     left = tuple(
         LeftMember(member.member_id, member.instance_id, _leave(turn, group, member)) for member in command.members
     )

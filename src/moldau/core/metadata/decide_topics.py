@@ -94,7 +94,7 @@ class _Creation:
 
     def _name_refused(self, name: str) -> Refused | None:
         if name == CLUSTER_METADATA_TOPIC:
-            return Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{name} is reserved for the cluster itself.")
+            return Refused(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         problem = topic_name_problem(name)
         if problem is not None:
             return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")

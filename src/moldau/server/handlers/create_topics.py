@@ -6,7 +6,6 @@ from typing import Any
 
 from moldau.core.metadata.commands import CreatedTopic, CreateTopics, NewTopic
 from moldau.model.errors import ErrorCode, Refused
-from moldau.model.ids import NO_TOPIC_ID
 from moldau.server.context import RequestContext
 from moldau.wire.messages.create_topics import (
     CreatableTopic,
@@ -21,11 +20,9 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     command = CreateTopics(tuple(_new_topic(topic) for topic in request.topics), request.validate_only)
     reply = await context.services.controller.submit(command)
     outcomes = [reply] * len(command.topics) if isinstance(reply, Refused) else reply.outcomes
-    results = [
-        _result(topic, outcome, request.validate_only, context)
-        for topic, outcome in zip(command.topics, outcomes, strict=True)
-    ]
-    return CreateTopicsResponse(topics=results)
+    # A name given twice is refused once: the second row would be the same.
+    named = {topic.name: (topic, outcome) for topic, outcome in zip(command.topics, outcomes, strict=True)}
+    return CreateTopicsResponse(topics=[_result(topic, outcome, context) for topic, outcome in named.values()])
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -38,16 +35,14 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(
-    topic: NewTopic, outcome: CreatedTopic | Refused, validate_only: bool, context: RequestContext
-) -> CreatableTopicResult:
+def _result(topic: NewTopic, outcome: CreatedTopic | Refused, context: RequestContext) -> CreatableTopicResult:
     if isinstance(outcome, Refused):
         return CreatableTopicResult(
-            name=topic.name, error_code=outcome.code, error_message=outcome.detail or None, configs=None
+            name=topic.name, error_code=outcome.code, error_message=outcome.detail or None, configs=[]
         )
     return CreatableTopicResult(
         name=topic.name,
-        topic_id=NO_TOPIC_ID if validate_only else outcome.topic_id,
+        topic_id=outcome.topic_id,
         error_code=ErrorCode.NONE,
         error_message=None,
         num_partitions=outcome.partitions,
@@ -73,7 +68,7 @@ def _configs(topic: NewTopic, settings: Any) -> list[CreatableTopicConfigs]:
 def refuse(request: CreateTopicsRequest, context: RequestContext, code: ErrorCode, detail: str) -> CreateTopicsResponse:
     return CreateTopicsResponse(
         topics=[
-            CreatableTopicResult(name=topic.name, error_code=code, error_message=detail or None, configs=None)
+            CreatableTopicResult(name=topic.name, error_code=code, error_message=detail or None, configs=[])
             for topic in request.topics
         ]
     )

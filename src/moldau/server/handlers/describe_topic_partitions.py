@@ -12,7 +12,6 @@ from moldau.model.ids import INTERNAL_TOPICS, topic_name_problem
 from moldau.server.context import RequestContext
 from moldau.server.handlers.metadata import offline_replicas
 from moldau.server.handlers.operations import TOPIC_OPERATIONS
-from moldau.server.replies import Drop
 from moldau.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -22,9 +21,9 @@ from moldau.wire.messages.describe_topic_partitions import (
 )
 
 
-def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse | Drop:
-    if request.cursor is not None and request.cursor.partition_index < 0:
-        return Drop("DescribeTopicPartitions: the cursor's partition is negative")
+def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:
+    if not _cursor_is_valid(request):
+        return refuse(request, context, ErrorCode.INVALID_REQUEST, "")
     image: MetadataImage = context.services.images.image
     limit_max = context.services.settings.int("max.request.partition.size.limit")
     page = _Page(image, max(1, min(request.response_partition_limit, limit_max)))
@@ -38,6 +37,22 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
         if page.next_cursor is not None:
             break
     return DescribeTopicPartitionsResponse(topics=page.topics, next_cursor=page.next_cursor)
+
+
+def refuse(
+    request: DescribeTopicPartitionsRequest, context: RequestContext, code: ErrorCode, detail: str
+) -> DescribeTopicPartitionsResponse:
+    topics = [DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name) for topic in request.topics]
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def _cursor_is_valid(request: DescribeTopicPartitionsRequest) -> bool:
+    """Of topics that were named, the cursor must name one."""
+    cursor = request.cursor
+    if cursor is None:
+        return True
+    names = {topic.name for topic in request.topics}
+    return cursor.partition_index >= 0 and (not names or cursor.topic_name in names)
 
 
 class _Page:
@@ -66,7 +81,12 @@ class _Page:
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     bad_name = topic_name_problem(name) is not None
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if bad_name else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
 
 
 def _topic(

@@ -30,12 +30,11 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
     results = []
     for topic, indexes in asked:
         outcomes = [(index, _outcome(image, topic, index, request.election_type)) for index in indexes]
-        if everything:  # Kafka tells only what it did or could not do, then
+        if everything:  # then Kafka names every topic, but only the partitions where something was done or failed
             outcomes = [row for row in outcomes if row[1].code != ErrorCode.ELECTION_NOT_NEEDED]
         rows = [PartitionResult(partition_id=index, error_code=why.code, error_message=why.detail)
                 for index, why in outcomes]  # fmt: skip
-        if rows:
-            results.append(ReplicaElectionResult(topic=topic, partition_result=rows))
+        results.append(ReplicaElectionResult(topic=topic, partition_result=rows))
     return ElectLeadersResponse(replica_election_results=results)
 
 

@@ -34,7 +34,11 @@ TOPIC_IDS_FROM = 12
 """Versions 10 and 11 carry a topic id in the request but Kafka never answered it (KAFKA-14332)."""
 
 
-def handle(request: MetadataRequest, context: RequestContext) -> Encoded | Coroutine[Any, Any, Encoded]:
+def handle(
+    request: MetadataRequest, context: RequestContext
+) -> Encoded | MetadataResponse | Coroutine[Any, Any, Encoded]:
+    if context.api_version < TOPIC_IDS_FROM and _asks_by_id(request):
+        return refuse(request, context, ErrorCode.INVALID_REQUEST, "")
     key = _question(request, context)
     body = context.services.cached_answer(key)
     if body is not None:
@@ -43,6 +47,10 @@ def handle(request: MetadataRequest, context: RequestContext) -> Encoded | Corou
     if missing:
         return _create_and_answer(request, context, missing)
     return Encoded(_answer(request, context, {}, key))
+
+
+def _asks_by_id(request: MetadataRequest) -> bool:
+    return any(topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in request.topics or ())
 
 
 def _question(request: MetadataRequest, context: RequestContext) -> tuple[Any, ...]:
@@ -139,24 +147,20 @@ def _topics(
     request: MetadataRequest, context: RequestContext, image: MetadataImage, refusals: dict[str, ErrorCode]
 ) -> list[MetadataResponseTopic]:
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    version = context.api_version
-    if request.topics is None or (version == 0 and not request.topics):
+    if request.topics is None or (context.api_version == 0 and not request.topics):
         return [_topic(topic, image, operations) for topic in image.topics_by_name.values()]
     once = dict.fromkeys((asked.name, asked.topic_id) for asked in request.topics)  # asked twice, answered once
-    return [_asked_topic(name, topic_id, version, image, operations, refusals) for name, topic_id in once]
+    return [_asked_topic(name, topic_id, image, operations, refusals) for name, topic_id in once]
 
 
 def _asked_topic(
     name: str | None,
     topic_id: bytes,
-    version: int,
     image: MetadataImage,
     operations: int,
     refusals: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
     by_id = topic_id != NO_TOPIC_ID
-    if (by_id or name is None) and version < TOPIC_IDS_FROM:
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name or "", topic_id=topic_id)
     if by_id:
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
@@ -168,7 +172,12 @@ def _asked_topic(
     code = refusals.get(name or "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic_name_problem(name or "") is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return MetadataResponseTopic(error_code=code, name=name or "", is_internal=name in INTERNAL_TOPICS)
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name or "",
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,  # of what is not there yet, too: clients read the field in any case
+    )
 
 
 def _topic(topic: TopicImage, image: MetadataImage, operations: int) -> MetadataResponseTopic:
@@ -202,9 +211,7 @@ def offline_replicas(partition: PartitionImage, image: MetadataImage) -> list[in
 def refuse(request: MetadataRequest, context: RequestContext, code: ErrorCode, detail: str) -> MetadataResponse:
     """The whole request fails: before version 13 the code can only stand with each topic."""
     topics = [
-        MetadataResponseTopic(error_code=code, name=topic.name, topic_id=topic.topic_id)
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
         for topic in request.topics or ()
     ]
-    return MetadataResponse(
-        cluster_id=context.services.cluster_id, controller_id=context.services.node_id, topics=topics, error_code=code
-    )
+    return MetadataResponse(topics=topics, error_code=code)

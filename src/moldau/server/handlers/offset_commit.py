@@ -95,9 +95,7 @@ def _each(reply: Any, command: OffsetCommit, context: RequestContext) -> OffsetC
     )
 
 
-def _response(
-    reply: OffsetCommitReply, request: OffsetCommitRequest, context: RequestContext
-) -> OffsetCommitResponse:
+def _response(reply: OffsetCommitReply, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     if context.api_version >= TOPIC_IDS_FROM:
         return _by_id(reply, request, context)
     errors: dict[str, dict[int, ErrorCode]] = {}

@@ -48,7 +48,7 @@ def codes(outcomes: list[CreatedTopic | Refused]) -> list[str]:
         (NewTopic(".."), ErrorCode.INVALID_TOPIC_EXCEPTION, "not allowed"),
         (NewTopic("a" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION, "longer than 249"),
         (NewTopic("sp ace"), ErrorCode.INVALID_TOPIC_EXCEPTION, "ASCII alphanumerics"),
-        (NewTopic("__cluster_metadata"), ErrorCode.TOPIC_AUTHORIZATION_FAILED, "reserved"),
+        (NewTopic("__cluster_metadata"), ErrorCode.INVALID_REQUEST, "prohibited"),
         (NewTopic("there"), ErrorCode.TOPIC_ALREADY_EXISTS, "already exists"),
         (NewTopic("dotted_name"), ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with existing topic: dotted.name"),
         (NewTopic("t", partitions=0), ErrorCode.INVALID_PARTITIONS, "non-positive"),
