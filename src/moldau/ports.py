@@ -99,7 +99,8 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None: ...
     def space(self, path: str) -> DiskSpace: ...
     def lock(self, path: str) -> Callable[[], None]:
-        """Take an exclusive lock on a file, or raise `DiskFailed` naming the holder. Call the result to release."""
+        """Take an exclusive lock on a file, or raise `DirectoryLocked` naming the holder. Call the result to give it
+        back."""
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run slow disk work without holding up the event loop (a thread; virtual time in simulation)."""

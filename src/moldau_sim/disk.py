@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from moldau.model.failures import DiskFailed, DiskFull
+from moldau.model.failures import DirectoryLocked, DiskFailed, DiskFull
 from moldau.ports import Buffer, DiskSpace
 
 from .drive import Drive
@@ -256,7 +256,7 @@ class SimulatedDisk:
         self.process.check_alive()
         holder = self.drive.locks.get(path)
         if holder is not None and holder.alive:
-            raise DiskFailed(f"{path} is locked by {holder.name}")
+            raise DirectoryLocked(f"{path} is locked by {holder.name}")
         if self.drive.find(path) is None:
             self.open(path, create=True).close()
         self.drive.locks[path] = self.process

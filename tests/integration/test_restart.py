@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -101,9 +99,3 @@ def test_a_browser_gets_an_answer(bootstrap: str) -> None:
         answer = connection.recv(4096)
     assert answer.startswith(b"HTTP/1.1 ")
     assert b"Kafka" in answer
-
-
-def test_a_second_broker_does_not_take_the_directory(own_broker: BrokerProcess) -> None:
-    command = [sys.executable, "-m", "moldau", "up", "--data-dir", str(own_broker.data_dir), "--listen", "127.0.0.1:0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert own_broker.bootstrap in done.stdout, "it tells where the first one listens"

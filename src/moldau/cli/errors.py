@@ -99,7 +99,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
     ),
     "MD-3002": Explanation(
         "no broker was started here",
-        "The data directory has no record of a running broker, so there is nothing to stop.",
+        "Nobody holds the lock of this data directory, so there is nothing to stop.",
     ),
     "MD-3003": Explanation(
         "Java is missing or too old",

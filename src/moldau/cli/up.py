@@ -18,6 +18,7 @@ from moldau.cli.errors import PlainError
 from moldau.config.mistakes import SettingsError
 from moldau.config.settings import Settings
 from moldau.config.sources import ConfigFile
+from moldau.runtime.file_lock import holder_pid
 
 if TYPE_CHECKING:
     from moldau.node.failures import AddressInUse, DirectoryInUse
@@ -66,8 +67,7 @@ def up(
     scratch = Path(tempfile.mkdtemp(prefix="moldau-")) if ephemeral else None
     try:
         settings = _settings(config_file, overrides, scratch or data_dir, listen)
-        if _already_running(Path(settings.log_dirs[0])):
-            return
+        _refuse_if_served(Path(settings.log_dirs[0]))
         _serve(settings, began, log_level=log_level, log_format=log_format, ephemeral=ephemeral)
     finally:
         if scratch is not None:
@@ -118,14 +118,24 @@ def _free_port() -> int:
     return next((port for port in DEFAULT_PORTS if port_is_free(LOOPBACK, port)), 0)
 
 
-def _already_running(data_dir: Path) -> bool:
+def _refuse_if_served(data_dir: Path) -> None:
+    """Before anything is opened. Who comes at the same moment is stopped by the lock itself."""
+    pid = holder_pid(run_file.lock_path(data_dir))
+    if pid is None:
+        return
     running = run_file.read(data_dir)
-    if running is not None:
-        click.echo(f"a broker already serves {data_dir} at {running.bootstrap} (process {running.pid})")
-        click.echo(
-            "Stop it with: moldau down" + ("" if str(data_dir) == DEFAULT_DATA_DIR else f" --data-dir {data_dir}")
-        )
-    return running is not None
+    where = "not yet known: it is starting, or not a moldau broker" if running is None else running.bootstrap
+    raise in_use(data_dir, [("broker", where), ("process", str(pid) if pid else "in another container or machine")])
+
+
+def in_use(data_dir: Path, facts: list[tuple[str, str]]) -> PlainError:
+    named = "" if str(data_dir) == DEFAULT_DATA_DIR else f" --data-dir {data_dir}"
+    return PlainError(
+        "MD-1003",
+        "the data directory is in use",
+        facts=[("data", str(data_dir)), *facts],
+        fixes=[f"moldau down{named}", "or use another one: moldau up --data-dir DIR"],
+    )
 
 
 def _serve(settings: Settings, began: float, *, log_level: str, log_format: str, ephemeral: bool) -> None:
@@ -137,13 +147,12 @@ def _serve(settings: Settings, began: float, *, log_level: str, log_format: str,
     data_dir = Path(settings.log_dirs[0])
     bar = RecoveryBar()
 
-    served = False
+    stamp = ""
 
     def ready(bootstrap: str) -> None:
-        nonlocal served
-        served = True
+        nonlocal stamp
         bar.close()
-        run_file.write(data_dir, bootstrap)
+        stamp = run_file.write(data_dir, bootstrap, started_ms=int(time.time() * 1000))
         _greet(settings, data_dir, bootstrap, time.monotonic() - began, ephemeral)
 
     try:
@@ -157,12 +166,12 @@ def _serve(settings: Settings, began: float, *, log_level: str, log_format: str,
             "MD-4001",
             "the broker had to stop",
             facts=[("why", str(failure))],
-            fixes=["mend the cause and start again; acknowledged data is kept", "moldau doctor"],
+            fixes=["mend the cause and start again", "moldau doctor"],
         ) from failure
     finally:
         bar.close()
-        if served:
-            run_file.remove(data_dir)
+        if stamp:
+            run_file.remove(data_dir, stamp)
     click.echo("stopped" + (", nothing kept" if ephemeral else f", data kept in {data_dir}"))
 
 
@@ -175,11 +184,10 @@ def _cannot_listen(failure: AddressInUse) -> PlainError:
 
 
 def _cannot_use(failure: DirectoryInUse) -> PlainError:
+    if failure.locked:
+        return in_use(Path(failure.directory), [("why", failure.why)])
     facts = [("data", str(failure.directory)), ("why", failure.why)]
     another = "use another one: moldau up --data-dir DIR"
-    if failure.locked:
-        fixes = [f"moldau down --data-dir {failure.directory}", f"or {another}"]
-        return PlainError("MD-1003", "the data directory is in use", facts=facts, fixes=fixes)
     return PlainError("MD-1006", "the data directory cannot be used", facts=facts, fixes=[another, "moldau doctor"])
 
 

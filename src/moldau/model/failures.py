@@ -27,6 +27,10 @@ class DiskFailed(WorldError):
     """The disk refused an operation. After a failed sync this is final for that directory."""
 
 
+class DirectoryLocked(DiskFailed):
+    """Another broker holds the lock of the directory. Nothing is broken: this one has no business there."""
+
+
 class DiskFull(DiskFailed):
     """No space left where the file lives."""
 

@@ -32,7 +32,7 @@ from moldau.core.metadata.records import Endpoint
 from moldau.core.metadata.rules import MetadataRules
 from moldau.core.partition.fetch_sessions import FetchSessionCache
 from moldau.model.errors import Refused
-from moldau.model.failures import DiskFailed, Fenced, WorldError
+from moldau.model.failures import DirectoryLocked, DiskFailed, Fenced, WorldError
 from moldau.model.ids import TopicPartition
 from moldau.model.options import ResourceType
 from moldau.node.failures import AddressInUse, DirectoryInUse
@@ -169,7 +169,8 @@ class Node:
         try:
             await self.log_dirs.open(progress)
         except DiskFailed as problem:
-            raise DirectoryInUse(settings.log_dirs[0], str(problem)) from problem
+            locked = isinstance(problem, DirectoryLocked)
+            raise DirectoryInUse(settings.log_dirs[0], str(problem), locked=locked) from problem
 
     async def _start_controller(self, known: MetadataImage) -> None:
         assert self.store is not None
@@ -410,11 +411,13 @@ class Node:
         except (WorldError, Fenced) as problem:
             log.error("stopped by: %s", problem)
         if self.log_dirs is not None:
-            await self.log_dirs.close(self.broker_epoch)
-            self.log_dirs = None
+            await self.log_dirs.close(self.broker_epoch, unlock=False)
         if self.store is not None:
             await self._leave(self.store)
             self.store = None
+        if self.log_dirs is not None:
+            self.log_dirs.unlock()  # last: the store belongs to whoever holds the locks
+            self.log_dirs = None
 
     async def _leave(self, store: MetadataStore) -> None:
         try:

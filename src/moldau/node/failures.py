@@ -18,12 +18,9 @@ class AddressInUse(WorldError):
 class DirectoryInUse(WorldError):
     """A log directory cannot be used: locked by another process, another node's, or not a directory at all."""
 
-    def __init__(self, directory: str, why: str) -> None:
+    def __init__(self, directory: str, why: str, *, locked: bool = False) -> None:
         super().__init__(f"{directory}: {why}")
         self.directory = directory
         self.why = why
-
-    @property
-    def locked(self) -> bool:
+        self.locked = locked
         """Whether stopping another broker would help."""
-        return "is in use by" in self.why

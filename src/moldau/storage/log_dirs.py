@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from moldau.core.log.settings import FOREVER, LogSettings
 from moldau.model.checks import check
-from moldau.model.failures import DiskFailed
+from moldau.model.failures import DirectoryLocked, DiskFailed
 from moldau.model.ids import TopicPartition
 from moldau.ports import Clock, Disk, Entropy
+from moldau.storage.bulk import close_logs, remove_all
 from moldau.storage.checkpoints import encode_partition_metadata, write_offsets
+from moldau.storage.descriptions import DirectoryDescription, LogDescription
 from moldau.storage.directory import LogDirectory
 from moldau.storage.flush_set import FlushSet
 from moldau.storage.log_state import LogState
@@ -25,6 +26,7 @@ from moldau.storage.move_log import move_log
 from moldau.storage.names import (
     DELETED_SUFFIX,
     EPOCH_CHECKPOINT,
+    LOCK,
     PARTITION_METADATA,
     RECOVERY_CHECKPOINT,
     REPLICATION_CHECKPOINT,
@@ -32,34 +34,19 @@ from moldau.storage.names import (
     delete_dir_name,
     partition_dir_name,
 )
-from moldau.storage.open_dirs import DirectoryIdentity, DirectoryOpener, OpenProgress, write_clean_marker
+from moldau.storage.open_dirs import (
+    DirectoryIdentity,
+    DirectoryOpener,
+    OpenProgress,
+    make_dirs_durably,
+    write_clean_marker,
+)
 from moldau.storage.partition_log import PartitionLog
 from moldau.storage.segment import Segment
 from moldau.storage.syncer import Syncer
 
 CHECKPOINT_INTERVAL_MS: Final = 60_000
 FLUSH_CHECK_MS_MIN: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class LogDescription:
-    topic: str
-    partition: int
-    size_bytes: int
-    is_future: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryDescription:
-    """One directory, for DescribeLogDirs."""
-
-    path: str
-    directory_id: bytes
-    offline: bool
-    reason: str
-    total_bytes: int = -1
-    free_bytes: int = -1
-    logs: list[LogDescription] = field(default_factory=list)
 
 
 class LogDirs:
@@ -98,6 +85,8 @@ class LogDirs:
         self._producer_expiration_ms = producer_expiration_ms
         self._checkpoint_interval_ms = checkpoint_interval_ms
         self._releases: dict[str, Callable[[], None]] = {}
+        self._opened: list[LogDirectory] = []
+        """What closing may write to. The others are somebody else's, or were not looked at to the end."""
         self._futures: dict[TopicPartition, PartitionLog] = {}
         self._removals: list[tuple[int, str]] = []
         self._wake = asyncio.Event()
@@ -111,23 +100,39 @@ class LogDirs:
     # --- opening -----------------------------------------------------------------------------------------------------
 
     async def open(self, progress: Callable[[OpenProgress], None] | None = None) -> None:
-        """Lock the directories and recover every log. Raises DiskFailed when no directory is usable."""
+        """Lock the directories and recover every log. Raises DirectoryLocked when another broker serves one of them,
+        DiskFailed when no directory is usable."""
         opener = DirectoryOpener(
             self.disk, self.clock, self._identity, self.chance, self.make_log, self._recovery_threads, progress
         )
-        for home in self.directories:
+        self._lock_all()
+        for home in self.online():
             try:
                 opened = await opener.open(home)
             except DiskFailed as error:
                 home.fail(str(error))
                 continue
-            self._releases[home.path] = opened.release
             self.clean_start = self.clean_start and opened.clean
             self.previous_broker_epoch = max(self.previous_broker_epoch, opened.broker_epoch)
             for log in opened.logs:
                 self._adopt(log)
+            self._opened.append(home)
         if not self.online():
+            self.unlock()
             raise DiskFailed("; ".join(f"{home.path}: {home.reason}" for home in self.directories))
+
+    def _lock_all(self) -> None:
+        """Before anything is read or recovered. A directory that another broker serves is a mistake in the settings
+        and stops the start, as in Kafka; one that cannot even be locked is broken and only goes offline."""
+        for home in self.directories:
+            try:
+                make_dirs_durably(self.disk, home.path)
+                self._releases[home.path] = self.disk.lock(f"{home.path}/{LOCK}")
+            except DirectoryLocked:
+                self.unlock()
+                raise
+            except DiskFailed as error:
+                home.fail(str(error))
 
     def _adopt(self, log: PartitionLog) -> None:
         tp = TopicPartition(log.topic, log.partition)
@@ -382,7 +387,7 @@ class LogDirs:
 
     # --- closing -----------------------------------------------------------------------------------------------------
 
-    async def close(self, broker_epoch: int = -1) -> None:
+    async def close(self, broker_epoch: int = -1, *, unlock: bool = True) -> None:
         """Make everything durable, write the checkpoints and the clean-shutdown markers, release the locks."""
         if self._closed:
             return
@@ -390,41 +395,28 @@ class LogDirs:
         self._wake.set()
         self.flush_set.flush_all()
         await self.syncer.close()
-        for home in self.online():
-            await self._close_logs([log for log in self.logs.values() if log.home is home])
-            recovery, starts = self._offsets_of(home)
+        bugs: list[Exception] = []
+        for home in self._opened:
             try:
-                if not home.offline:
-                    self._write_checkpoints(home, recovery, starts)
-                    write_clean_marker(self.disk, home, broker_epoch)
-            except DiskFailed as error:
-                home.fail(str(error))
+                await self._close_directory(home, broker_epoch)
+            except (DiskFailed, FileNotFoundError) as error:
+                home.fail(f"cannot be closed: {error}")
+            except Exception as error:
+                bugs.append(error)  # told once the other directories are safe
+        if unlock:
+            self.unlock()
+        if bugs:
+            raise bugs[0]
+
+    async def _close_directory(self, home: LogDirectory, broker_epoch: int) -> None:
+        logs = [] if home.offline else [log for log in self.logs.values() if log.home is home]
+        await close_logs(self.disk, logs, self._recovery_threads)
+        if not home.offline:
+            self._write_checkpoints(home, *self._offsets_of(home))
+            write_clean_marker(self.disk, home, broker_epoch)
+
+    def unlock(self) -> None:
+        """Leave the directories to whoever comes next."""
         for release in self._releases.values():
             release()
         self._releases.clear()
-
-    async def _close_logs(self, logs: list[PartitionLog]) -> None:
-        waiting = list(reversed(logs))
-
-        async def worker() -> None:
-            while waiting:
-                await self.disk.off_loop(waiting.pop().close)
-
-        for task in [asyncio.ensure_future(worker()) for _ in range(min(self._recovery_threads, len(logs)))]:
-            await task
-
-
-def remove_all(disk: Disk, paths: Sequence[str]) -> None:
-    """Remove folders, and files by the pattern `<folder>/<20 digits>.*.deleted`. What is gone already is fine."""
-    for path in paths:
-        folder, star, suffix = path.partition("*")
-        try:
-            if not star:
-                disk.remove_tree(path)
-                continue
-            parent, _, prefix = folder.rpartition("/")
-            for name in disk.list(parent):
-                if name.startswith(prefix) and name.endswith(suffix):
-                    disk.remove(f"{parent}/{name}")
-        except (FileNotFoundError, DiskFailed):
-            continue

@@ -211,7 +211,7 @@ def close(log: LogState) -> None:
     if not log.home.offline and not is_as_loaded(log):
         try:
             _close_files(log)
-        except DiskFailed as error:
+        except (DiskFailed, FileNotFoundError) as error:  # the latter: the folder was removed under us
             log.home.fail(str(error))
     for segment in log.segments:
         segment.close()

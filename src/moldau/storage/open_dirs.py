@@ -1,4 +1,4 @@
-"""Opening one entry of `log.dirs`: lock it, see whose it is, and recover its logs in parallel."""
+"""Opening one entry of `log.dirs`: see whose it is, and recover its logs in parallel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from moldau.storage.names import (
     CLUSTER_METADATA_DIR,
     DELETE_DIR_SUFFIX,
     FUTURE_DIR_SUFFIX,
-    LOCK,
     LOG_SUFFIX,
     META_PROPERTIES,
     PARTITION_METADATA,
@@ -72,7 +71,6 @@ class OpenedDirectory:
     logs: list[PartitionLog]
     clean: bool
     broker_epoch: int
-    release: Callable[[], None]
 
 
 class DirectoryOpener:
@@ -98,17 +96,10 @@ class DirectoryOpener:
         self._progress = OpenProgress()
 
     async def open(self, home: LogDirectory) -> OpenedDirectory:
-        """Raises DiskFailed when the directory is locked, another broker's, or does not work."""
-        make_dirs_durably(self._disk, home.path)
-        release = self._disk.lock(f"{home.path}/{LOCK}")
-        try:
-            self._check_identity(home)
-            clean, broker_epoch = self._take_clean_marker(home)
-            logs = await self._open_logs(home, clean)
-        except BaseException:
-            release()
-            raise
-        return OpenedDirectory(logs, clean, broker_epoch, release)
+        """Recover a directory that the caller has locked. Raises DiskFailed when it is another broker's, or broken."""
+        self._check_identity(home)
+        clean, broker_epoch = self._take_clean_marker(home)
+        return OpenedDirectory(await self._open_logs(home, clean), clean, broker_epoch)
 
     def _check_identity(self, home: LogDirectory) -> None:
         path = f"{home.path}/{META_PROPERTIES}"

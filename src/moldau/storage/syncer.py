@@ -75,7 +75,7 @@ class Syncer:
         try:
             jobs = [(log, log.begin_sync()) for log in logs if not log.closed]
             await self._disk.off_loop(lambda: _run_jobs([job for _, job in jobs]))
-        except DiskFailed as error:
+        except (DiskFailed, FileNotFoundError) as error:
             # Never retried: after a failed sync the kernel may have dropped what it could not write.
             queue.home.fail(str(error))
         else:

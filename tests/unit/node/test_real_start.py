@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from moldau.config.settings import Settings
 from moldau.core.metadata.commands import CreateTopics, CreateTopicsReply, NewTopic
 from moldau.node.compose import Node
 from moldau.node.failures import AddressInUse, DirectoryInUse
+from moldau.runtime.file_lock import holder_pid
 from moldau.runtime.ports import real_ports
 
 
@@ -90,5 +92,27 @@ def test_an_address_of_another_machine_is_not_said_to_be_taken(tmp_path: Path) -
         with pytest.raises(AddressInUse) as refused:
             await new_node(tmp_path, listen="192.0.2.1:0").start()
         assert not refused.value.taken
+
+    run(scenario)
+
+
+def test_the_directory_stays_locked_until_the_metadata_store_is_closed(tmp_path: Path) -> None:
+    """The next broker must not find the store in use."""
+
+    async def scenario() -> None:
+        node = new_node(tmp_path)
+        await node.start()
+        assert node.store is not None
+        close = node.store.close
+        holders: list[int | None] = []
+
+        async def watched_close() -> None:
+            await close()
+            holders.append(holder_pid(str(tmp_path / ".lock")))
+
+        node.store.close = watched_close  # type: ignore[method-assign]
+        await node.stop()
+        assert holders == [os.getpid()]
+        assert holder_pid(str(tmp_path / ".lock")) is None
 
     run(scenario)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.model.errors import ErrorCode
-from moldau.model.failures import DiskFailed
+from moldau.model.failures import DirectoryLocked, DiskFailed
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
 from moldau.runtime.disk import RealDisk
 from moldau.storage.open_dirs import OpenProgress
@@ -410,6 +410,85 @@ def test_a_failed_sync_is_final_for_its_directory(tmp_path: Path) -> None:
         await dirs.close()
         assert not (tmp_path / "1" / ".kafka_cleanshutdown").exists()
         assert (tmp_path / "2" / ".kafka_cleanshutdown").exists()
+        disk.close()
+
+    asyncio.run(act())
+
+
+class VanishingDisk(RealDisk):
+    """A disk whose directory `gone` somebody removes while its logs are being closed."""
+
+    gone = "nowhere"
+    bug = False
+
+    def list(self, path: str) -> list[str]:
+        if path.startswith(self.gone):
+            if self.bug:
+                raise ZeroDivisionError
+            raise FileNotFoundError(path)
+        return super().list(path)
+
+
+@pytest.mark.parametrize("bug", [False, True])
+def test_a_directory_that_vanishes_while_stopping_does_not_keep_the_others_from_closing(
+    tmp_path: Path, bug: bool
+) -> None:
+    async def act() -> None:
+        disk = VanishingDisk()
+        one, two = str(tmp_path / "1"), str(tmp_path / "2")
+        dirs = log_dirs(disk, one, two)
+        told: list[str] = []
+        dirs.on_offline = lambda home: told.append(home.path)
+        await dirs.open()
+        for number in range(4):
+            append(dirs.create("t", TOPIC_ID, number), batch())
+        disk.gone, disk.bug = one, bug
+        if bug:
+            with pytest.raises(ZeroDivisionError):
+                await dirs.close()
+        else:
+            await dirs.close()
+            assert told == [one]
+        disk.gone = "nowhere"
+        assert not (tmp_path / "1" / ".kafka_cleanshutdown").exists()
+        assert (tmp_path / "2" / ".kafka_cleanshutdown").exists()
+        await log_dirs(disk, one, two).open()  # both are unlocked
+        disk.close()
+
+    asyncio.run(act())
+
+
+def test_a_start_that_another_broker_stops_writes_nothing(disk: RealDisk, tmp_path: Path) -> None:
+    async def act() -> None:
+        one, two = str(tmp_path / "1"), str(tmp_path / "2")
+        first = log_dirs(disk, two)
+        await first.open()
+        second = log_dirs(disk, one, two)
+        with pytest.raises(DirectoryLocked):
+            await second.open()
+        await second.close()
+        assert not (tmp_path / "1" / ".kafka_cleanshutdown").exists()
+        assert not (tmp_path / "2" / ".kafka_cleanshutdown").exists()
+        assert not (tmp_path / "2" / "recovery-point-offset-checkpoint").exists()
+        await log_dirs(disk, one).open()  # not left locked
+        await first.close()
+
+    asyncio.run(act())
+
+
+def test_a_start_that_breaks_off_leaves_no_marker_of_a_clean_stop(tmp_path: Path) -> None:
+    async def act() -> None:
+        disk = VanishingDisk()
+        dirs = log_dirs(disk, str(tmp_path))
+        await dirs.open()
+        append(dirs.create("t", TOPIC_ID, 0), batch())
+        kill(dirs)
+        disk.gone, disk.bug = str(tmp_path / "t-0"), True
+        again = log_dirs(disk, str(tmp_path))
+        with pytest.raises(ZeroDivisionError):
+            await again.open()
+        await again.close()
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
         disk.close()
 
     asyncio.run(act())

@@ -7,7 +7,7 @@ from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition
 from moldau.server.context import RequestContext
 from moldau.server.services import Services
-from moldau.storage.log_dirs import DirectoryDescription, LogDescription
+from moldau.storage.descriptions import DirectoryDescription, LogDescription
 from moldau.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

@@ -1,0 +1,44 @@
+"""Work on many logs or files at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from moldau.model.failures import DiskFailed
+from moldau.ports import Disk
+from moldau.storage.partition_log import PartitionLog
+
+
+async def close_logs(disk: Disk, logs: Sequence[PartitionLog], threads: int) -> None:
+    """Close all of them, `threads` at a time. What one raises is raised after the others have had their turn."""
+    waiting = list(reversed(logs))
+    problems: list[Exception] = []
+
+    async def worker() -> None:
+        while waiting:
+            try:
+                await disk.off_loop(waiting.pop().close)
+            except Exception as error:
+                problems.append(error)
+
+    for task in [asyncio.ensure_future(worker()) for _ in range(min(threads, len(logs)))]:
+        await task
+    if problems:
+        raise problems[0]
+
+
+def remove_all(disk: Disk, paths: Sequence[str]) -> None:
+    """Remove folders, and files by the pattern `<folder>/<20 digits>.*.deleted`. What is gone already is fine."""
+    for path in paths:
+        folder, star, suffix = path.partition("*")
+        try:
+            if not star:
+                disk.remove_tree(path)
+                continue
+            parent, _, prefix = folder.rpartition("/")
+            for name in disk.list(parent):
+                if name.startswith(prefix) and name.endswith(suffix):
+                    disk.remove(f"{parent}/{name}")
+        except (FileNotFoundError, DiskFailed):
+            continue
