@@ -81,6 +81,11 @@ class Controller:
         self.image, self._snapshot_offset = loaded.image, loaded.snapshot_offset
         return self.image
 
+    @property
+    def fence(self) -> int:
+        """The epoch of the newest campaign this node won."""
+        return self._fence
+
     async def submit(self, command: Command) -> Reply | Refused:
         """Ask for a change; the answer comes when it is durable and this node has reacted to it."""
         if self._closed:

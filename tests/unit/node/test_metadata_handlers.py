@@ -16,6 +16,7 @@ from moldau.node.compose import Node
 from moldau.server.handlers import (
     alter_replica_log_dirs,
     api_versions,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_topics,
@@ -23,6 +24,8 @@ from moldau.server.handlers import (
     describe_log_dirs,
     describe_topic_partitions,
     metadata,
+    unregister_broker,
+    update_features,
 )
 from moldau.server.replies import Encoded
 from moldau.wire.messages.alter_replica_log_dirs import (
@@ -31,6 +34,7 @@ from moldau.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from moldau.wire.messages.api_versions import ApiVersionsRequest
+from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -47,6 +51,8 @@ from moldau.wire.messages.metadata import (
     MetadataResponse,
     decode_metadata_response,
 )
+from moldau.wire.messages.unregister_broker import UnregisterBrokerRequest
+from moldau.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.wire.primitives import Reader
 
 from .nodes import Machine, append, context, create, on_a_machine, submit
@@ -429,5 +435,30 @@ def test_api_versions_tells_which_features_are_final_and_which_could_be() -> Non
         possible = {row.name: (row.min_version, row.max_version) for row in told.supported_features}
         assert possible == {name: (7 if name == "metadata.version" else 0, top) for name, top in levels.items()}
         assert told.finalized_features_epoch == node.images.image.offset
+
+    on_a_machine(scenario)
+
+
+def test_features_are_lowered_for_the_whole_cluster_and_obeyed() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        lower = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=2)
+        trial = UpdateFeaturesRequest(feature_updates=[lower], validate_only=True)
+        assert (await ask(update_features, trial, node, 2)).error_code == 0
+        assert node.images.image.features["group.version"] == 1
+        told = await ask(update_features, UpdateFeaturesRequest(feature_updates=[lower]), node, 2)
+        assert (told.error_code, "group.version" in node.images.image.features) == (0, False)
+        beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+        assert (await ask(consumer_group_heartbeat, beat, node, 1)).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+    on_a_machine(scenario)
+
+
+def test_a_broker_does_not_unregister_itself() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        told = await ask(unregister_broker, UnregisterBrokerRequest(broker_id=1), node, 0)
+        assert told.error_code == ErrorCode.INVALID_REQUEST
+        assert 1 in node.images.image.brokers
 
     on_a_machine(scenario)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from moldau.core.metadata.commands import Decision, FeatureUpdate, UpdateFeatures, UpdateFeaturesReply
 from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.records import FeatureFinalised
 from moldau.core.metadata.rules import MetadataRules
 from moldau.model.errors import ErrorCode, Refused
+
+METADATA_VERSION: Final = "metadata.version"
 
 
 def decide_update_features(image: MetadataImage, command: UpdateFeatures, rules: MetadataRules) -> Decision:
@@ -32,8 +36,11 @@ def _refused(image: MetadataImage, update: FeatureUpdate, rules: MetadataRules) 
             f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature without "
             "setting the upgrade type to either safe or unsafe downgrade."
         )
-    if level == 0 and name == "metadata.version":
-        return _invalid("metadata.version cannot be taken away.")
+    if level < now and name == METADATA_VERSION:
+        return _invalid(
+            f"Unsupported metadata.version downgrade from {now} to {level}. Refusing to perform the requested "
+            "downgrade because it might delete metadata information."
+        )
     return None
 
 

@@ -25,16 +25,23 @@ from moldau.wire.messages.consumer_group_heartbeat import (
 
 OWN_MEMBER_ID_FROM: Final = 1
 CONSUMER_PROTOCOL: Final = "consumer"
+GROUP_VERSION: Final = "group.version"
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerGroupHeartbeatResponse | Parked:
-    if CONSUMER_PROTOCOL not in context.services.settings.list("group.coordinator.rebalance.protocols"):
+    if not _is_enabled(context):
         return _refused(Refused(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is not enabled."))
     command = _command(request, context)
     problem = heartbeat_problem(command)
     if problem is not None:
         return _refused(Refused(ErrorCode.INVALID_REQUEST, problem))
     return ask_shard(context.services.group_shards.find(request.group_id), command, _response)
+
+
+def _is_enabled(context: RequestContext) -> bool:
+    services = context.services
+    allowed = services.settings.list("group.coordinator.rebalance.protocols")
+    return CONSUMER_PROTOCOL in allowed and services.images.image.features.get(GROUP_VERSION, 0) >= 1
 
 
 def _command(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> ConsumerHeartbeat:

@@ -121,11 +121,16 @@ def test_a_broker_tells_where_its_replicas_lie() -> None:
 
 def test_features_move_within_what_this_code_supports() -> None:
     _, image = ask(MetadataImage(), register())
-    bad = (FeatureUpdate("nope", 1), FeatureUpdate("metadata.version", 99), FeatureUpdate("metadata.version", 10))
+    bad = (
+        FeatureUpdate("nope", 1),
+        FeatureUpdate("metadata.version", 99),
+        FeatureUpdate("metadata.version", 10, allow_downgrade=True),
+        FeatureUpdate("transaction.version", 1),
+    )
     for update in bad:
         decision, after = ask(image, UpdateFeatures((update,)))
         assert isinstance(decision.reply, UpdateFeaturesReply)
         assert isinstance(decision.reply.outcomes[0], Refused)
         assert after == image
-    _, after = ask(image, UpdateFeatures((FeatureUpdate("metadata.version", 10, allow_downgrade=True),)))
-    assert after.features["metadata.version"] == 10
+    _, after = ask(image, UpdateFeatures((FeatureUpdate("transaction.version", 1, allow_downgrade=True),)))
+    assert after.features["transaction.version"] == 1
