@@ -119,6 +119,33 @@ def test_one_served_directory_of_two_stops_the_start(tmp_path: Path) -> None:
     assert (tmp_path / "a" / ".kafka_cleanshutdown").exists()
 
 
+def test_commands_talk_to_the_broker_of_their_directory(tmp_path: Path) -> None:
+    """Not to whoever has 9092: the first broker is named by nothing but the directory."""
+    with running_broker(tmp_path / "moldau-data") as here, running_broker(tmp_path / "other" / "moldau-data") as there:
+        assert moldau("topic", "create", "of-here", cwd=tmp_path).returncode == 0
+        for broker, topics in ((here, "of-here"), (there, "")):
+            listed = moldau("topic", "list", "-b", broker.bootstrap, "--format", "json", cwd=tmp_path)
+            assert [row["topic"] for row in json.loads(listed.stdout)] == topics.split()
+        pipeline = tmp_path / "pipeline.yaml"
+        pipeline.write_text("pipeline: p\nsources: {s: {topic: nowhere}}\nsinks: [{from: s, console: {}}]\n")
+        checked = moldau("pipeline", "validate", "--connect", pipeline, cwd=tmp_path)
+        assert "did you mean 'of-here'" in checked.stderr
+
+
+def test_a_broker_that_is_not_ready_is_not_taken_for_another(tmp_path: Path) -> None:
+    (tmp_path / "moldau-data").mkdir()
+    with held(str(tmp_path / "moldau-data" / run_file.LOCK_NAME)):
+        asked = moldau("topic", "list", cwd=tmp_path)
+    assert asked.returncode == 1
+    assert "not ready" in asked.stderr
+
+
+def test_help_tells_where_commands_look_and_where_up_listens() -> None:
+    consume, up = (" ".join(moldau(verb, "--help").stdout.split()) for verb in ("consume", "up"))
+    assert "the broker of ./moldau-data, else localhost:9092" in consume
+    assert "9192 to 9201" in up
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
 def test_process_one_again_in_a_new_container_starts(tmp_path: Path) -> None:
     """Each `unshare` is a container: its broker is process 1, killed with it and started again."""

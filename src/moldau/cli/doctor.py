@@ -20,8 +20,8 @@ from typing import Final
 import click
 
 from moldau.cli import run_file
+from moldau.cli.local_broker import DEFAULT_DATA_DIR, default_bootstrap
 from moldau.cli.session import BOOTSTRAP
-from moldau.cli.up import DEFAULT_DATA_DIR
 
 OK: Final = "ok"
 WARNING: Final = "warning"
@@ -51,7 +51,7 @@ def doctor(data_dir: Path, config_file: Path | None, as_json: bool, bootstrap: s
         *check_system(data_dir),
         *check_spark(),
         *check_settings(config_file),
-        *check_cluster(running.bootstrap if running is not None and _is_default(bootstrap) else bootstrap),
+        *check_cluster(running.bootstrap if running is not None and bootstrap == default_bootstrap() else bootstrap),
     ]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
@@ -174,10 +174,6 @@ def _count(area: str, names: list[str], state: str, problem: str, fine: str) -> 
     if not names:
         return Finding(area, OK, fine)
     return Finding(area, state, f"{len(names)} {problem}: {', '.join(names[:5])}{' ...' * (len(names) > 5)}")
-
-
-def _is_default(bootstrap: str) -> bool:
-    return bootstrap == "localhost:9092"
 
 
 def _print(findings: list[Finding]) -> None:

@@ -12,6 +12,7 @@ import click
 
 from moldau.cli import pipeline_run
 from moldau.cli.errors import PlainError
+from moldau.cli.local_broker import default_bootstrap
 from moldau.cli.output import FORMAT, print_facts, print_rows
 from moldau.cli.pairs import parse_pairs
 from moldau.cli.pipeline_tables import event_rows, query_rows, run_facts, run_rows
@@ -166,7 +167,9 @@ def stop(name: str, wait: bool, bootstrap: str, timeout_s: float) -> None:
 
 
 def _variables(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    return {**os.environ, **parse_pairs(pairs)}
+    """For a file that names no cluster, the one that the other commands take."""
+    given = {**os.environ, **parse_pairs(pairs)}
+    return given if given.get("MOLDAU_BOOTSTRAP") else {**given, "MOLDAU_BOOTSTRAP": default_bootstrap()}
 
 
 def _now_ms() -> int:

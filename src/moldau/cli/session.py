@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from moldau.cli.errors import PlainError
+from moldau.cli.local_broker import DEFAULT_IN_WORDS, default_bootstrap
 from moldau.cli.output import counted
 from moldau.client.cluster import Cluster, parse_bootstrap
 from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers, UnknownPartition
@@ -34,8 +35,8 @@ BOOTSTRAP: Callable[[F], F] = click.option(
     "--bootstrap-servers",
     "--brokers",
     "bootstrap",
-    default="localhost:9092",
-    show_default=True,
+    default=default_bootstrap,
+    show_default=DEFAULT_IN_WORDS,
     envvar=["MOLDAU_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS"],
     callback=_check_bootstrap,
     metavar="HOST:PORT,...",

@@ -15,6 +15,7 @@ import click
 from moldau import __version__
 from moldau.cli import run_file
 from moldau.cli.errors import PlainError
+from moldau.cli.local_broker import DEFAULT_DATA_DIR
 from moldau.config.mistakes import SettingsError
 from moldau.config.settings import Settings
 from moldau.config.sources import ConfigFile
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
 
 DEFAULT_PORTS = (9092, *range(9192, 9202))
 LOOPBACK = "localhost"
-DEFAULT_DATA_DIR = "moldau-data"
 
 
 @click.command(help="Start a broker on this machine.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Where the data lives.  [default: moldau-data]")
 @click.option(
-    "--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.  [default: localhost:9092]"
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where to listen; port 0 takes a free one.  [default: localhost:9092, or where that is taken the first free"
+    " port from 9192 to 9201]",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep nothing: the data goes when the broker stops.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable.")
@@ -153,7 +156,7 @@ def _serve(settings: Settings, began: float, *, log_level: str, log_format: str,
         nonlocal stamp
         bar.close()
         stamp = run_file.write(data_dir, bootstrap, started_ms=int(time.time() * 1000))
-        _greet(settings, data_dir, bootstrap, time.monotonic() - began, ephemeral)
+        _greet(data_dir, bootstrap, time.monotonic() - began, ephemeral)
 
     try:
         run(settings, ready=ready, progress=bar.update)
@@ -191,16 +194,14 @@ def _cannot_use(failure: DirectoryInUse) -> PlainError:
     return PlainError("MD-1006", "the data directory cannot be used", facts=facts, fixes=[another, "moldau doctor"])
 
 
-def _greet(settings: Settings, data_dir: Path, bootstrap: str, took_s: float, ephemeral: bool) -> None:
+def _greet(data_dir: Path, bootstrap: str, took_s: float, ephemeral: bool) -> None:
     where = "in memory of this run only" if ephemeral else f"in {data_dir}"
     click.echo(f"\n  moldau {__version__}   single node, data {where}")
     click.echo(f"  {click.style('✔', fg='green')} broker   {bootstrap}   ready in {took_s:.2f} s")
+    flag = "" if bootstrap.endswith(":9092") or str(data_dir) == DEFAULT_DATA_DIR else f" -b {bootstrap}"
     if not bootstrap.endswith(":9092"):
-        flag = f" -b {bootstrap}"
-        if not settings.is_set("listeners") or LOOPBACK in bootstrap:
-            click.echo("    9092 is not the port here; tools need the address:" + flag)
-    else:
-        flag = ""
+        found = "moldau's commands find it from this directory; other tools" if not flag else "tools"
+        click.echo(f"    9092 is not the port here; {found} need the address: {bootstrap}")
     click.echo(f"\n  Try:   echo hello | moldau produce greetings{flag}")
     click.echo(f"         moldau consume greetings -o start -e{flag}")
     click.echo(f"  Stop:  Ctrl-C{'' if ephemeral else ' (data kept)'}\n")

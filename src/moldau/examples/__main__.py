@@ -44,7 +44,7 @@ def main(name: str | None) -> None:
         raise click.ClickException(f"'{name}' exists already; remove it or go elsewhere")
     pipeline = copy(name, Path(name))
     click.echo(f"copied to {pipeline.parent}/\n")
-    click.echo(f"  python -m moldau.examples.{name}.generate   # sends its input to the broker at localhost:9092")
+    click.echo(f"  python -m moldau.examples.{name}.generate   # sends its input to the broker")
     click.echo(f"  moldau pipeline run {pipeline} --once   # reads all of it and ends")
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from moldau.cli.errors import run_with_plain_errors
+from moldau.cli.local_broker import DEFAULT_IN_WORDS, default_bootstrap
 from moldau.cli.session import with_cluster
 from moldau.client.cluster import Cluster
 from moldau.examples.events import Event, Example
@@ -31,9 +32,9 @@ def command(example: Example) -> click.Command:
     @click.option(
         "-b",
         "--bootstrap",
-        default="localhost:9092",
+        default=default_bootstrap,
         envvar="MOLDAU_BOOTSTRAP",
-        show_default=True,
+        show_default=DEFAULT_IN_WORDS,
         metavar="HOST:PORT",
         help="Where to find the cluster.",
     )
