@@ -34,6 +34,8 @@ HOT_MODULES: list[str] = [
     "records/builder.py",
     "records/column_encode.py",
     "records/column_walk.py",
+    "records/gradual.py",
+    "records/large_record.py",
     "records/reader.py",
     "records/validate.py",
     "records/varint.py",

@@ -17,6 +17,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from moldau.core.partition.leader import Leadership
 from moldau.model.errors import ErrorCode
+from moldau.records.gradual import GradualCheck
 from moldau.storage.outcome import AppendOutcome, refused
 from moldau.storage.partition_log import PartitionLog
 
@@ -126,18 +127,26 @@ class Partition:
 
     # Appending
 
-    def append(self, records: bytes | memoryview, acks: i64, now_ms: i64) -> AppendOutcome:
-        """Append a client's batch as leader. Refusals come back in the outcome; the disk's failures are raised."""
+    def append(
+        self,
+        records: bytes | memoryview,
+        acks: i64,
+        now_ms: i64,
+        may_wait: bool = False,
+        checked: GradualCheck | None = None,
+    ) -> AppendOutcome:
+        """Append a client's batch as leader. Refusals come back in the outcome; the disk's failures are raised. For
+        `may_wait` and `checked` see `PartitionLog.append_as_leader`."""
         leadership = self.leadership
         if leadership is None or self.offline:
             code = _STORAGE_ERROR if self.offline else _NOT_LEADER
             return refused(code, "this node does not lead the partition")
         if acks == -1 and not leadership.enough_in_sync(self.log.settings.insync_replicas_min):
             return refused(_NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas asks for")
-        outcome = self.log.append_as_leader(records, self.leader_epoch, now_ms)
+        outcome = self.log.append_as_leader(records, self.leader_epoch, now_ms, True, 0, may_wait, checked)
         if outcome.error == 0 and not outcome.duplicate:
             self.appends += 1
-            self.appended_bytes += len(records)
+            self.appended_bytes += i64(len(records))
             self._advance()
         return outcome
 

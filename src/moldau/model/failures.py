@@ -15,6 +15,10 @@ class CorruptBatch(MoldauError):
     """A record batch that does not parse, fails its checksum, or exceeds a cap."""
 
 
+class InflatedTooFar(CorruptBatch):
+    """Compressed data that becomes larger than it may."""
+
+
 class UnsupportedCodec(MoldauError):
     """A compression codec id that no library here can read."""
 

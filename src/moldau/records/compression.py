@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import importlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import cramjam
 
-from moldau.model.failures import CorruptBatch, UnsupportedCodec
+from moldau.model.failures import CorruptBatch, InflatedTooFar, UnsupportedCodec
 from moldau.model.limits import DECOMPRESSED_BYTES_MAX, DECOMPRESSION_ALLOWANCE_BYTES, DECOMPRESSION_RATIO_MAX
 from moldau.records.frame_bounds import LZ4_MAGIC, ZSTD_MAGIC, lz4_output_bound, zstd_output_bound
 
@@ -91,8 +91,8 @@ def decompress(
         raise CorruptBatch(f"{CODEC_NAMES[codec]} data does not decompress: {error}") from None
 
 
-def _too_large(codec: int, limit: int) -> CorruptBatch:
-    return CorruptBatch(f"{CODEC_NAMES[codec]} data inflates to more than the {limit} bytes allowed")
+def _too_large(codec: int, limit: int) -> InflatedTooFar:
+    return InflatedTooFar(f"{CODEC_NAMES[codec]} data inflates to more than the {limit} bytes allowed")
 
 
 # --- one inflater per codec -----------------------------------------------------------------------------------------
@@ -212,6 +212,93 @@ _INFLATERS: Final[dict[int, Inflate]] = {
 }
 
 
+# --- piece by piece ---------------------------------------------------------------------------------------------------
+
+_INPUT_BYTES: Final = 64 << 10
+"""What a decompressor is given at a time. Libraries copy what they did not use, and copying holds the interpreter."""
+
+PIECE_BYTES: Final = 256 << 10
+"""The most one piece holds, for the same reason: the inflating itself leaves the interpreter to others."""
+
+
+def inflate_pieces(
+    codec: int, data: Buffer, *, bytes_max: int = DECOMPRESSED_BYTES_MAX, ratio_max: int = DECOMPRESSION_RATIO_MAX
+) -> Iterator[bytes]:
+    """Like `decompress`, a piece at a time, so that a large batch is never whole in memory. Meant for a thread beside
+    the event loop: every library here frees the interpreter while it inflates."""
+    limit = output_limit(len(data), bytes_max, ratio_max)
+    try:
+        if codec == GZIP:
+            yield from _pieces_of_streams(GZIP, data, limit, _GzipStream)
+        elif codec == LZ4 and _lz4_frame is not None:
+            yield from _pieces_of_streams(LZ4, data, limit, _lz4_frame.LZ4FrameDecompressor)
+        elif codec == ZSTD and _zstd is not None:
+            yield from _pieces_of_streams(ZSTD, data, limit, _zstd.ZstdDecompressor)
+        else:
+            yield from _cut(decompress(codec, data, bytes_max=bytes_max, ratio_max=ratio_max))
+    except (CorruptBatch, UnsupportedCodec):
+        raise
+    except Exception as error:  # every library has its own error class; all mean the same here
+        raise CorruptBatch(f"{CODEC_NAMES[codec]} data does not decompress: {error}") from None
+
+
+def _cut(whole: bytes) -> Iterator[bytes]:
+    for start in range(0, len(whole), PIECE_BYTES):
+        yield whole[start : start + PIECE_BYTES]
+
+
+class _GzipStream:
+    """zlib's decompressor with the face that the others have."""
+
+    def __init__(self) -> None:
+        self._stream = _gzip.decompressobj(_GZIP_WINDOW)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        part: bytes = self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
+        return part
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._stream.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._stream.unconsumed_tail and not self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._stream.unused_data)
+
+
+def _pieces_of_streams(codec: int, data: Buffer, limit: int, make: Callable[[], Any]) -> Iterator[bytes]:
+    """One decompressor per frame or member, fed a little at a time and stopped at the room that is left."""
+    view = memoryview(data)
+    position, room, stream = 0, limit, make()
+    given, full = b"", False
+    while True:
+        # After a full piece there may be more to come even where all input was taken.
+        if not given and stream.needs_input and not full:
+            given = bytes(view[position : position + _INPUT_BYTES])
+            position += len(given)
+            if not given:
+                raise CorruptBatch(f"{CODEC_NAMES[codec]} data is cut short")
+        wanted = min(PIECE_BYTES, room + 1)
+        part = stream.decompress(given, max_length=wanted)
+        given, full = b"", len(part) == wanted
+        room -= len(part)
+        if room < 0:
+            raise _too_large(codec, limit)
+        if part:
+            yield part
+        if stream.eof:
+            given = stream.unused_data or b""
+            if not given and position == len(view):
+                return
+            if codec == GZIP and not (given + bytes(view[position : position + 2])).startswith(_GZIP_MAGIC):
+                raise CorruptBatch(f"{len(given) + len(view) - position} bytes of garbage follow the gzip data")
+            stream = make()
+
+
 # --- compressing ----------------------------------------------------------------------------------------------------
 
 
@@ -292,5 +379,6 @@ __all__ = [
     "codec_named",
     "compress",
     "decompress",
+    "inflate_pieces",
     "output_limit",
 ]

@@ -14,7 +14,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from moldau.model.errors import ErrorCode
-from moldau.model.failures import CorruptBatch, UnsupportedCodec
+from moldau.model.failures import CorruptBatch, InflatedTooFar, UnsupportedCodec
 from moldau.model.limits import DECOMPRESSED_BYTES_MAX
 from moldau.records.batch import (
     HEADER_BYTES,
@@ -25,6 +25,7 @@ from moldau.records.batch import (
     stamp_max_timestamp,
 )
 from moldau.records.compression import decompress
+from moldau.records.large_record import HEAD_BYTES_MAX, LargeRecord
 from moldau.records.reader import TIMESTAMP_LIMIT
 from moldau.records.varint import read_varint, read_varlong
 
@@ -70,24 +71,33 @@ class ValidationProblem:
         return f"ValidationProblem({ErrorCode(self.error).name}, {self.detail!r}, {self.record_errors!r})"
 
 
+TAKES_LONG: Final = ValidationProblem(_INVALID_RECORD, "")
+"""Not a verdict: see `validate_batch`."""
+
+
 def validate_batch(
-    records: bytes | memoryview, header: BatchHeader, rules: ValidationRules, now_ms: i64, origin_is_client: bool = True
+    records: bytes | memoryview,
+    header: BatchHeader,
+    rules: ValidationRules,
+    now_ms: i64,
+    origin_is_client: bool = True,
+    inflated_bytes_max: i64 = _FOREVER,
 ) -> ValidationProblem | None:
     """Check one whole batch whose checksum is known to be right.
 
-    Sets `header.observed_max_timestamp`; `settle_timestamps` brings the bytes in line with it.
+    Sets `header.observed_max_timestamp`; `settle_timestamps` brings the bytes in line with it. `TAKES_LONG` says that
+    it inflates to more than `inflated_bytes_max`: no verdict yet, use a `GradualCheck`.
     """
     if i64(len(records)) != header.size_bytes:
         return ValidationProblem(_INVALID_RECORD, f"one batch of {header.size_bytes} bytes in {len(records)}")
-    problem = _header_problem(header, origin_is_client)
+    problem = header_problem(header, origin_is_client)
     if problem is not None:
         return problem
-    walk = _RecordCheck(header, rules, now_ms)
+    walk = RecordCheck(header, rules, now_ms)
     try:
         if header.codec != 0:
-            body = decompress(
-                header.codec, records[HEADER_BYTES : header.size_bytes], bytes_max=rules.decompressed_bytes_max
-            )
+            bytes_max: i64 = min(rules.decompressed_bytes_max, inflated_bytes_max)
+            body = decompress(header.codec, records[HEADER_BYTES : header.size_bytes], bytes_max=bytes_max)
             walk.check_count(i64(len(body)))
             walk.finish(body, walk.run(body, 0, True))
         elif isinstance(records, bytes):
@@ -96,16 +106,23 @@ def validate_batch(
         else:
             walk.check_count(header.size_bytes - HEADER_BYTES)
             _walk_windows(walk, records, header.size_bytes)
-    except CorruptBatch as broken:
-        return ValidationProblem(_INVALID_RECORD, str(broken))
-    except UnsupportedCodec as unknown:
-        return ValidationProblem(_UNSUPPORTED_COMPRESSION, str(unknown))
-    except IndexError:
-        return ValidationProblem(_INVALID_RECORD, f"record {walk.index} runs beyond its own length")
+    except (CorruptBatch, UnsupportedCodec, IndexError) as broken:
+        if isinstance(broken, InflatedTooFar) and inflated_bytes_max < rules.decompressed_bytes_max:
+            return TAKES_LONG
+        return problem_of(broken, walk)
     header.observed_max_timestamp = walk.max_timestamp
     if walk.errors is not None:
         return walk.refusal()
     return None
+
+
+def problem_of(broken: Exception, walk: RecordCheck) -> ValidationProblem:
+    """What an exception of the walk says about the batch."""
+    if isinstance(broken, UnsupportedCodec):
+        return ValidationProblem(_UNSUPPORTED_COMPRESSION, str(broken))
+    if isinstance(broken, IndexError):
+        return ValidationProblem(_INVALID_RECORD, f"record {walk.index} runs beyond its own length")
+    return ValidationProblem(_INVALID_RECORD, str(broken))
 
 
 def settle_timestamps(
@@ -122,7 +139,7 @@ def settle_timestamps(
     return records
 
 
-def _header_problem(header: BatchHeader, origin_is_client: bool) -> ValidationProblem | None:
+def header_problem(header: BatchHeader, origin_is_client: bool) -> ValidationProblem | None:
     if header.base_timestamp >= TIMESTAMP_LIMIT or header.base_timestamp <= -TIMESTAMP_LIMIT:
         return ValidationProblem(_INVALID_TIMESTAMP, f"base timestamp {header.base_timestamp} is beyond every clock")
     if not origin_is_client:
@@ -145,27 +162,61 @@ def _header_problem(header: BatchHeader, origin_is_client: bool) -> ValidationPr
     return None
 
 
-def _walk_windows(walk: _RecordCheck, records: memoryview, size_bytes: i64) -> None:
-    """Walk a view through bounded copies. A record that does not fit one is checked piece by piece."""
+def _walk_windows(walk: RecordCheck, records: memoryview, size_bytes: i64) -> None:
+    """Walk a view through bounded copies, which step over what lies inside large keys and values."""
+    windows = Windows(walk)
     position: i64 = HEADER_BYTES
-    while True:
+    while not windows.done:
         end: i64 = min(position + WINDOW_BYTES, size_bytes)
-        window = bytes(records[position:end])
-        final: bool = end == size_bytes
-        used: i64 = walk.run(window, 0, final)
-        if final:
-            walk.finish(window, used)
-            return
-        if used == 0:
-            used = walk.run_large(records, position, size_bytes)
-        position += used
-        if walk.index == walk.count:
-            if position != size_bytes:
-                raise CorruptBatch(f"{size_bytes - position} bytes follow the last record")
-            return
+        position += windows.walk(bytes(records[position:end]), end == size_bytes)
+        position += windows.take_skip(size_bytes - position)
 
 
-class _RecordCheck:
+class Windows:
+    """A walk over windows that follow each other, each beginning where the one before was left."""
+
+    def __init__(self, walk: RecordCheck) -> None:
+        self.check = walk
+        self.large: LargeRecord | None = None
+        self.done = False
+
+    def take_skip(self, there: i64) -> i64:
+        """How much behind the last window nobody has to see, of `there` bytes that follow."""
+        large = self.large
+        if large is None or large.skip == 0:
+            return 0
+        skipped = min(large.skip, there)
+        large.skip -= skipped
+        return skipped
+
+    def walk(self, window: bytes, final: bool) -> i64:
+        """Check what lies in `window`, answer how much of it is done with. `final`: nothing follows it."""
+        check = self.check
+        position: i64 = 0
+        while True:
+            large = self.large
+            if large is not None:
+                position = large.feed(window, position, final)
+                if not large.done:
+                    if final:
+                        raise CorruptBatch(f"record {check.index} runs beyond the end of its batch")
+                    return position
+                check.take(large)
+                self.large = None
+            before: i64 = position
+            position = check.run(window, position, final)
+            if final:
+                check.finish(window, position)
+                self.done = True
+                return position
+            if check.index == check.count and position < i64(len(window)):
+                raise CorruptBatch(f"{i64(len(window)) - position} bytes or more follow the last record")
+            if position > before or i64(len(window)) - position < HEAD_BYTES_MAX:
+                return position
+            self.large = LargeRecord(check.index, check.base_timestamp)
+
+
+class RecordCheck:
     """Where the walk through one batch stands."""
 
     def __init__(self, header: BatchHeader, rules: ValidationRules, now_ms: i64) -> None:
@@ -274,38 +325,16 @@ class _RecordCheck:
         if position != i64(len(window)):
             raise CorruptBatch(f"{i64(len(window)) - position} bytes follow the last record")
 
-    def run_large(self, records: memoryview, position: i64, size_bytes: i64) -> i64:
-        """Check the one record at `position`, larger than a window, without copying its key or value.
-
-        Answers its size. Small copies are made at the four places where varints lie.
-        """
-        index: i64 = self.index
-        piece = bytes(records[position : min(position + 40, size_bytes)])
-        length, at = read_varint(piece, 0)
-        end: i64 = at + length
-        if length < 0 or position + end > size_bytes:
-            raise CorruptBatch(f"record {index} announces {length} bytes where {size_bytes - position - at} are left")
-        timestamp, at = read_varlong(piece, at + 1)
-        timestamp += self.base_timestamp
-        delta, at = read_varint(piece, at)
-        if delta != index:
-            raise CorruptBatch(f"record {index} has offset delta {delta}")
-        key_size, at = read_varint(piece, at)
-        at += max(key_size, 0)
-        if key_size < -1 or at >= end:
-            raise CorruptBatch(f"record {index} has a key of {key_size} bytes in {length}")
-        value_size, used = read_varint(bytes(records[position + at : position + min(at + 5, end)]), 0)
-        at += used + max(value_size, 0)
-        if value_size < -1 or at >= end:
-            raise CorruptBatch(f"record {index} has a value of {value_size} bytes in {length}")
-        tail = bytes(records[position + at : position + end])
-        if check_headers(tail, 0, end - at, index) != end - at:
-            raise CorruptBatch(f"record {index} is not as long as it announces")
-        self.max_timestamp = max(self.max_timestamp, timestamp)
-        if (self.keys_required and key_size < 0) or timestamp < self.oldest or timestamp > self.newest:
-            self.judge(key_size, timestamp)
-        self.index = index + 1
-        return end
+    def take(self, record: LargeRecord) -> None:
+        """Count a record that was checked by itself."""
+        self.max_timestamp = max(self.max_timestamp, record.timestamp)
+        if (
+            (self.keys_required and record.key_size < 0)
+            or record.timestamp < self.oldest
+            or record.timestamp > self.newest
+        ):
+            self.judge(record.key_size, record.timestamp)
+        self.index += 1
 
     def judge(self, key_size: i64, timestamp: i64) -> None:
         """A record that may break a rule: note which. Called rarely."""

@@ -76,6 +76,8 @@ class PendingReply:
         self.request: Any = None
         """Kept only for a coroutine that may fail: the refusal is made from it."""
         self.reserved_bytes: i64 = 0
+        self.buffer: memoryview | None = None
+        """Where the request lies that a coroutine works on."""
         self.holds: bool = False
         """A coroutine: what follows waits for it."""
 
@@ -263,10 +265,11 @@ class Connection(Outgoing):
         if not self.closed:
             self._guarded_request(buffer[4 : self.big_need])
         if self.pending and self.pending[-1].holds and not self.pending[-1].ready:
-            # The coroutine works on what was decoded from this frame: count it until it ends.
+            # The coroutine works on what was decoded from this frame, in part still where it lies: both until it ends.
             self.pending[-1].reserved_bytes = reserved
-        else:
-            hub.release(reserved)
+            self.pending[-1].buffer = buffer
+            return
+        hub.release(reserved)
         hub.give_buffer(buffer)
 
     def _read_big(self, view: memoryview) -> None:
@@ -374,6 +377,8 @@ class Connection(Outgoing):
             reply.request = request
             self._hold(BUSY)
             self.door.run(reply, result)
+            if self.peer.touched:
+                self.hub.mark(self)
             return
         self._answer_now(route, context, result)
 
@@ -388,10 +393,15 @@ class Connection(Outgoing):
 
     def coroutine_done(self, reply: PendingReply, result: Any) -> None:
         """A coroutine's result is an answer, or a `Parked` one to wait for; what follows need not wait any longer."""
+        buffer = reply.buffer
+        if buffer is not None:
+            reply.buffer = None
+            self.hub.give_buffer(buffer)
         if isinstance(result, Parked) and not result.done:
             reply.parked = result
             result.deliver = reply.deliver
             reply.holds = False  # the hold may be another coroutine's by the time the answer comes
+            self.hub.mark(self)
             self.release_hold(BUSY)
             return
         reply.deliver(result.early if isinstance(result, Parked) else result)

@@ -71,6 +71,7 @@ class Server:
             await socket.close()
         self._sockets.clear()
         await self.tasks.close()
+        self.services.aside.close()
         self.hub.tick()
         for door in self.doors:
             door.close()

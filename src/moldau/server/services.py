@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from moldau.broker.partitions import PartitionTable
 from moldau.core.partition.fetch_sessions import FetchSessionCache
 from moldau.ports import Clock, Disk, Entropy
+from moldau.server.aside import Aside
 from moldau.server.parking import Parking
 
 ENCODED_ANSWERS_MAX: Final = 256
@@ -91,6 +92,8 @@ class Services:
         self.disk = disk
         self.parking = parking if parking is not None else Parking()
         """The one waiting room for requests that are answered later."""
+        self.aside = Aside()
+        """For what would hold up the loop."""
         if fetch_sessions is None:
             fetch_sessions = FetchSessionCache(entropy.stream("fetch-sessions").randrange)
         self.fetch_sessions = fetch_sessions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i16, i64
 
 
@@ -35,3 +37,7 @@ def refused(
     error: i64, detail: str, start_offset: i64 = -1, record_errors: list[tuple[int, str]] | None = None
 ) -> AppendOutcome:
     return AppendOutcome(error, -1, -1, -1, start_offset, False, detail, record_errors)
+
+
+LATER: Final = refused(-1, "")
+"""Not an outcome: the batch takes long to check (`PartitionLog.begin_check`)."""

@@ -19,14 +19,15 @@ from moldau.model.limits import DECOMPRESSED_BYTES_MAX
 from moldau.ports import Buffer, Chance, Disk
 from moldau.records.batch import HEADER_BYTES, BatchHeader, InvalidBatch, batch_crc_ok, parse_header
 from moldau.records.compression import codec_named
+from moldau.records.gradual import GradualCheck
 from moldau.records.reader import EndMarker, read_end_marker
-from moldau.records.validate import ValidationRules, settle_timestamps, validate_batch
+from moldau.records.validate import TAKES_LONG, ValidationRules, settle_timestamps, validate_batch
 from moldau.storage import log_aborted, log_read, log_time, log_trim
 from moldau.storage.directory import LogDirectory
 from moldau.storage.flush_set import FlushSet
 from moldau.storage.log_read import LogSlice
 from moldau.storage.log_state import LogState
-from moldau.storage.outcome import AppendOutcome, refused
+from moldau.storage.outcome import LATER, AppendOutcome, refused
 from moldau.storage.recompress import recompress
 
 _CORRUPT_MESSAGE: Final = int(ErrorCode.CORRUPT_MESSAGE)
@@ -36,6 +37,13 @@ _RECORD_LIST_TOO_LARGE: Final = int(ErrorCode.RECORD_LIST_TOO_LARGE)
 _STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
 _OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 KEEP_CODEC: Final = -1
+LONG_PLAIN_BYTES: Final = 2 * 1024 * 1024
+LONG_PACKED_BYTES: Final = 128 * 1024
+LONG_INFLATED_BYTES: Final = 512 * 1024
+LONG_REPACKED_BYTES: Final = 32 * 1024
+FIRST_PACKED_BYTES: Final = 4 * 1024
+"""Beyond these a batch takes more than a millisecond or two to check (or to compress anew), and is checked in steps."""
+
 INFLATED_BYTES_FLOOR: Final = 32 * 1024 * 1024
 INFLATED_PER_MESSAGE_BYTE: Final = 16
 
@@ -75,28 +83,35 @@ class PartitionLog(LogState):
         now_ms: i64,
         origin_is_client: bool = True,
         transaction_version: i64 = 0,
+        may_wait: bool = False,
+        checked: GradualCheck | None = None,
     ) -> AppendOutcome:
         """Check one batch, give it the next offsets and this leader's epoch, and append it.
 
         A writable view is stamped in place, so its owner must not reuse it before the tick's flush if it is small, and
-        may at once if it is large (16 KiB and more are written before this returns).
+        may at once if it is large (16 KiB and more are written before this returns). With `may_wait` the outcome is
+        `LATER` where checking would hold the loop for long: come again with what `begin_check` gave, checked.
         """
         if self.offline:
             return refused(_STORAGE_ERROR, f"log directory {self.directory} is offline: {self.home.reason}")
-        size: i64 = i64(len(records))
-        try:
-            header = parse_header(records if isinstance(records, bytes) else bytes(records[:HEADER_BYTES]), 0)
-        except InvalidBatch as not_a_batch:
-            return refused(_INVALID_RECORD, str(not_a_batch))
-        except CorruptBatch as damage:
-            return refused(_CORRUPT_MESSAGE, str(damage))
-        problem = self.batch_problem(records, header, size, origin_is_client)
-        if problem is not None:
-            return problem
-        invalid = validate_batch(records, header, self.rules, now_ms, origin_is_client)
-        if invalid is not None:
-            return refused(invalid.error, invalid.detail, self.start_offset, invalid.record_errors)
-        if self.target_codec != KEEP_CODEC and header.codec != self.target_codec and not header.is_control:
+        if checked is not None and checked.rules is self.rules:
+            records = checked.records
+            header = checked.header
+            outcome = self.checked_problem(checked)
+        else:
+            size: i64 = i64(len(records))
+            try:
+                header = parse_header(records if isinstance(records, bytes) else bytes(records[:HEADER_BYTES]), 0)
+            except InvalidBatch as not_a_batch:
+                return refused(_INVALID_RECORD, str(not_a_batch))
+            except CorruptBatch as damage:
+                return refused(_CORRUPT_MESSAGE, str(damage))
+            outcome = self.batch_problem(records, header, size, origin_is_client, may_wait)
+            if outcome is None:
+                outcome = self.content_problem(records, header, now_ms, origin_is_client, may_wait)
+        if outcome is not None:
+            return outcome
+        if self.is_recompressed(header):
             records = recompress(records, header, self.target_codec)
             if header.size_bytes > self.settings.message_bytes_max:
                 return self.too_large(header.size_bytes)
@@ -139,7 +154,7 @@ class PartitionLog(LogState):
         return timestamp if self.rules.log_append_time else -1
 
     def batch_problem(
-        self, records: bytes | memoryview, header: BatchHeader, size: i64, origin_is_client: bool
+        self, records: bytes | memoryview, header: BatchHeader, size: i64, origin_is_client: bool, may_wait: bool
     ) -> AppendOutcome | None:
         """One whole batch, not too large, undamaged; in Kafka's order of checks."""
         if header.size_bytes < size:
@@ -148,6 +163,16 @@ class PartitionLog(LogState):
             return refused(_CORRUPT_MESSAGE, f"the batch announces {header.size_bytes} bytes, {size} arrived")
         if origin_is_client and header.base_offset != 0:
             return refused(_INVALID_RECORD, f"the base offset of a produced batch must be 0, not {header.base_offset}")
+        too_large = self.size_problem(size)
+        if too_large is not None:
+            return too_large
+        if may_wait and self.takes_long(header):
+            return LATER
+        if not batch_crc_ok(records, header):
+            return refused(_CORRUPT_MESSAGE, f"the batch fails its checksum (stored {header.crc:#010x})")
+        return None
+
+    def size_problem(self, size: i64) -> AppendOutcome | None:
         if size > self.settings.message_bytes_max:
             return self.too_large(size)
         if size > self.settings.segment_bytes:
@@ -155,9 +180,59 @@ class PartitionLog(LogState):
                 _RECORD_LIST_TOO_LARGE,
                 f"the batch of {size} bytes is larger than segment.bytes ({self.settings.segment_bytes})",
             )
-        if not batch_crc_ok(records, header):
-            return refused(_CORRUPT_MESSAGE, f"the batch fails its checksum (stored {header.crc:#010x})")
         return None
+
+    def content_problem(
+        self, records: bytes | memoryview, header: BatchHeader, now_ms: i64, origin_is_client: bool, may_wait: bool
+    ) -> AppendOutcome | None:
+        inflated_bytes_max: i64 = LONG_INFLATED_BYTES if may_wait else DECOMPRESSED_BYTES_MAX
+        invalid = validate_batch(records, header, self.rules, now_ms, origin_is_client, inflated_bytes_max)
+        if invalid is None:
+            return None
+        if invalid is TAKES_LONG:
+            return LATER
+        return refused(invalid.error, invalid.detail, self.start_offset, invalid.record_errors)
+
+    # Large batches are checked before they are appended, in steps between which others have their turn.
+
+    def takes_long(self, header: BatchHeader) -> bool:
+        if header.codec != 0:
+            return header.size_bytes > LONG_PACKED_BYTES or self.takes_long_to_repack(header)
+        return header.size_bytes > LONG_PLAIN_BYTES or self.takes_long_to_repack(header)
+
+    def is_checked_first(self, records: bytes | memoryview) -> bool:
+        """Whether a batch that will have to be appended at somebody's word had better be checked before."""
+        size: i64 = i64(len(records))
+        if size <= FIRST_PACKED_BYTES:
+            return False
+        try:
+            header = parse_header(bytes(records[:HEADER_BYTES]), 0)
+        except CorruptBatch:
+            return False
+        if header.size_bytes != size or header.base_offset != 0 or self.size_problem(size) is not None:
+            return False
+        return header.codec != 0 or self.takes_long(header)
+
+    def takes_long_to_repack(self, header: BatchHeader) -> bool:
+        return self.is_recompressed(header) and header.size_bytes > LONG_REPACKED_BYTES
+
+    def is_recompressed(self, header: BatchHeader) -> bool:
+        return self.target_codec != KEEP_CODEC and header.codec != self.target_codec and not header.is_control
+
+    def begin_check(self, records: bytes | memoryview, now_ms: i64) -> GradualCheck:
+        """For a batch that was answered with `LATER`; `records` must stay as they are until it is appended."""
+        header = parse_header(bytes(records[:HEADER_BYTES]), 0)
+        return GradualCheck(records, header, self.rules, now_ms)
+
+    def recompress_checked(self, checked: GradualCheck) -> None:
+        """For a thread, after the check: store it as the topic asks."""
+        checked.records = recompress(checked.records, checked.header, self.target_codec)
+
+    def checked_problem(self, checked: GradualCheck) -> AppendOutcome | None:
+        invalid = checked.problem
+        if invalid is not None:
+            return refused(invalid.error, invalid.detail, self.start_offset, invalid.record_errors)
+        return self.size_problem(checked.header.size_bytes)
 
     def too_large(self, size: i64) -> AppendOutcome:
         return refused(
@@ -329,7 +404,7 @@ def rules_of(settings: LogSettings) -> ValidationRules:
 
 def _inflated_bytes_max(message_bytes_max: i64) -> i64:
     """What a batch of this topic may inflate to. A producer fills batches by their uncompressed size, so far more
-    than `max.message.bytes` is a bomb, and it is inflated on the event loop."""
+    than `max.message.bytes` is a bomb, and somebody else could be served meanwhile."""
     wanted: i64 = max(INFLATED_BYTES_FLOOR, INFLATED_PER_MESSAGE_BYTE * message_bytes_max)
     return min(wanted, DECOMPRESSED_BYTES_MAX)
 

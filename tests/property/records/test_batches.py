@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +13,8 @@ from moldau.model.failures import CorruptBatch, UnsupportedCodec
 from moldau.records.batch import HEADER_BYTES, batch_crc_ok, parse_header, seal
 from moldau.records.builder import build_batch
 from moldau.records.column_walk import ColumnWalk
-from moldau.records.reader import Record, read_batch
-from moldau.records.validate import ValidationRules, validate_batch
+from moldau.records.reader import Record, batch_body, read_batch
+from moldau.records.validate import RecordCheck, ValidationRules, Windows, validate_batch
 from moldau.records.varint import read_varint, read_varlong, varint_size, write_varint
 
 from .strategies import client_batches, codecs, damages, record_lists
@@ -122,3 +124,40 @@ def test_varints_that_do_not_fit_are_corrupt(data: bytes) -> None:
 def test_varlongs_that_do_not_fit_are_corrupt() -> None:
     with pytest.raises(CorruptBatch):
         read_varlong(b"\xff" * 9 + b"\x01", 0)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_windows_of_any_size_come_to_the_same_verdict(data: st.DataObject) -> None:
+    """A batch walked in one go, and in pieces cut anywhere: as large batches are."""
+    batch = data.draw(client_batches())
+    header = parse_header(batch, 0)
+    plain = batch_body(batch, 0, header)
+    body = data.draw(damages(plain.data[plain.start : plain.end]))
+    whole = RecordCheck(header, RULES, 0)
+    pieces = RecordCheck(header, RULES, 0)
+    at_once = _verdict(lambda: whole.finish(body, whole.run(body, 0, True)))
+    sizes = data.draw(st.lists(st.integers(1, 200), min_size=1, max_size=8))
+    assert _verdict(lambda: _walk_pieces(Windows(pieces), body, sizes)) == at_once
+    if at_once:
+        assert (pieces.index, pieces.max_timestamp) == (whole.index, whole.max_timestamp)
+
+
+def _walk_pieces(windows: Windows, body: bytes, sizes: list[int]) -> None:
+    tail, position, turn = b"", 0, 0
+    while position < len(body):
+        piece = body[position : position + sizes[turn % len(sizes)]]
+        position, turn = position + len(piece), turn + 1
+        skipped = windows.take_skip(len(piece))
+        if skipped < len(piece):
+            window = tail + piece[skipped:]
+            tail = window[windows.walk(window, False) :]
+    windows.walk(tail, True)
+
+
+def _verdict(walk: Callable[[], None]) -> bool:
+    try:
+        walk()
+    except (CorruptBatch, IndexError):
+        return False
+    return True

@@ -6,6 +6,10 @@ is the whole ISR and does not flush before acknowledging, the watermark moves wi
 The first batch of a transaction on a partition is appended only when the transaction's coordinator has said that it
 belongs there (KIP-890); those that follow are known by the transaction they find open. The coordinator's word may come
 at once or later, so such a batch waits outside the log, in `TransactionalProduce`.
+
+A batch that takes long to check (large, or compressed and large when inflated) is checked beside the loop first, in
+`LargeProduce`. What follows on its connection waits, so a producer's batches keep their order; the append itself is
+decided and done at one instant like any other, with whatever the partition is by then.
 """
 
 from __future__ import annotations
@@ -21,12 +25,13 @@ from moldau.broker.partitions import HostedTopic
 from moldau.model.errors import ErrorCode
 from moldau.model.ids import INTERNAL_TOPICS, TopicPartition
 from moldau.records.batch import HEADER_BYTES
+from moldau.records.gradual import GradualCheck
 from moldau.server import lookup
 from moldau.server.context import RequestContext
-from moldau.server.handlers import transaction_errors
+from moldau.server.handlers import large_batches, transaction_errors
 from moldau.server.parking import Parked
 from moldau.server.replies import NO_REPLY, Drop
-from moldau.storage.outcome import AppendOutcome, refused
+from moldau.storage.outcome import LATER, AppendOutcome, refused
 from moldau.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -52,6 +57,8 @@ TOPIC_IDS_SINCE_VERSION: Final = 13
 LEADER_HINTS_SINCE_VERSION: Final = 10
 IMPLICIT_PARTITIONS_SINCE_VERSION: Final = 12
 """Transactions v2: writing to a partition makes it part of the transaction."""
+VIEW_KEPT_ABOVE_BYTES: Final = 256 * 1024
+"""Views of smaller batches may lie in the read buffer that all connections share (`hub.READ_BUFFER_BYTES`)."""
 PRODUCER_ID_AT: Final = 43
 PRODUCER_EPOCH_AT: Final = 51
 BASE_SEQUENCE_AT: Final = 53
@@ -148,13 +155,21 @@ class Unverified:
     """The first batch of a transaction on its partition."""
 
     def __init__(
-        self, topic: TopicProduceData, partition: Partition, records: bytes, answer: PartitionProduceResponse
+        self,
+        topic: TopicProduceData,
+        partition: Partition,
+        records: bytes,
+        answer: PartitionProduceResponse,
+        checked: GradualCheck | None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.records = records
         """A copy: the request's buffer is used again before the verdict may be there."""
         self.answer = answer
+        self.checked = checked
+        if checked is not None and isinstance(checked.records, memoryview):
+            checked.records = records
         self.key = TopicPartition(partition.topic, int(partition.index))
         self.producer_id: i64 = read_i64_be(records, PRODUCER_ID_AT)
         self.producer_epoch: i64 = i64(read_i16_be(records, PRODUCER_EPOCH_AT))
@@ -211,13 +226,100 @@ class TransactionalProduce(ProduceWait):
         self.complete(_finish(self.response, self.acks))
 
 
+class Unchecked:
+    """A batch that takes long to check."""
+
+    def __init__(
+        self,
+        topic: TopicProduceData,
+        data: PartitionProduceData,
+        hosted: HostedTopic | None,
+        partition: Partition,
+        answer: PartitionProduceResponse,
+        check: GradualCheck,
+    ) -> None:
+        self.topic = topic
+        self.data = data
+        self.hosted = hosted
+        self.partition = partition
+        self.answer = answer
+        self.check = check
+
+
+class LargeProduce:
+    """A produce with batches that take long to check: appended when all of them are, then answered like any other."""
+
+    def __init__(
+        self, request: ProduceRequest, context: RequestContext, result: Appended, unchecked: list[Unchecked]
+    ) -> None:
+        self.request = request
+        self.context = context
+        self.result = result
+        self.unchecked = unchecked
+
+    def append_checked(self) -> Any:
+        acks = i64(self.request.acks)
+        for one in self.unchecked:
+            outcome = _append(
+                self.request, one.topic, one.data, one.hosted, one.partition, acks, self.context, one.check
+            )
+            _fill(one.answer, outcome)
+            self.result.note(one.topic, one.data, one.partition, one.answer, outcome, acks, self.context, one.check)
+        return self.result.conclude(self.request, self.context)
+
+
+class Appended:
+    """What became of a request's batches so far."""
+
+    def __init__(self, response: ProduceResponse) -> None:
+        self.response = response
+        self.awaited: list[Awaited] | None = None
+        self.unverified: list[Unverified] | None = None
+
+    def note(
+        self,
+        topic: TopicProduceData,
+        data: PartitionProduceData,
+        partition: Partition | None,
+        answer: PartitionProduceResponse,
+        outcome: AppendOutcome,
+        acks: i64,
+        context: RequestContext,
+        checked: GradualCheck | None,
+    ) -> None:
+        if outcome.error != 0:
+            if outcome is _UNVERIFIED and partition is not None and data.records is not None:
+                if self.unverified is None:
+                    self.unverified = []
+                self.unverified.append(Unverified(topic, partition, bytes(data.records), answer, checked))
+            else:
+                _explain(answer, outcome, topic, partition, context)
+        elif partition is not None and _must_wait(partition, outcome.last_offset, acks):
+            if self.awaited is None:
+                self.awaited = []
+            self.awaited.append(Awaited(partition, outcome.last_offset + 1, answer, acks == -1))
+
+    def conclude(self, request: ProduceRequest, context: RequestContext) -> Any:
+        awaited = self.awaited
+        unverified = self.unverified
+        if unverified is not None:
+            return _verify(request, context, awaited if awaited is not None else [], unverified, self.response)
+        if awaited is not None:
+            parking = context.services.parking
+            wait = ProduceWait(parking.now_ms() + i64(request.timeout_ms), awaited, self.response)
+            if not parking.park(wait):
+                wait.on_deadline()
+            return wait
+        return self.response if request.acks != 0 else _finish(self.response, 0)
+
+
 def handle(request: ProduceRequest, context: RequestContext) -> Any:
     acks = i64(request.acks)
     if acks < -1 or acks > 1:
         return _finish(refuse(request, context, ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; use 0, 1 or -1"), acks)
     response = ProduceResponse()
-    awaited: list[Awaited] | None = None
-    unverified: list[Unverified] | None = None
+    result = Appended(response)
+    unchecked: list[Unchecked] | None = None
     table = context.services.partitions
     by_id: bool = context.api_version >= TOPIC_IDS_SINCE_VERSION
     for topic in request.topic_data:
@@ -226,7 +328,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
         response.responses.append(topic_answer)
         for data in topic.partition_data:
             partition = None if hosted is None else hosted.get(i64(data.index))
-            outcome = _append(request, topic, data, hosted, partition, acks, context)
+            outcome = _append(request, topic, data, hosted, partition, acks, context, None)
             answer = PartitionProduceResponse(
                 index=data.index,
                 error_code=outcome.error,
@@ -235,26 +337,27 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
                 log_start_offset=outcome.start_offset,
             )
             topic_answer.partition_responses.append(answer)
-            if outcome.error != 0:
-                if outcome is _UNVERIFIED and partition is not None and data.records is not None:
-                    if unverified is None:
-                        unverified = []
-                    unverified.append(Unverified(topic, partition, bytes(data.records), answer))
-                else:
-                    _explain(answer, outcome, topic, partition, context)
-            elif partition is not None and _must_wait(partition, outcome.last_offset, acks):
-                if awaited is None:
-                    awaited = []
-                awaited.append(Awaited(partition, outcome.last_offset + 1, answer, acks == -1))
-    if unverified is not None:
-        return _verify(request, context, awaited if awaited is not None else [], unverified, response)
-    if awaited is not None:
-        parking = context.services.parking
-        wait = ProduceWait(parking.now_ms() + i64(request.timeout_ms), awaited, response)
-        if not parking.park(wait):
-            wait.on_deadline()
-        return wait
-    return response if acks != 0 else _finish(response, acks)
+            if outcome is LATER and partition is not None:
+                if unchecked is None:
+                    unchecked = []
+                check = partition.log.begin_check(_kept(data), context.received_ms)
+                unchecked.append(Unchecked(topic, data, hosted, partition, answer, check))
+            else:
+                result.note(topic, data, partition, answer, outcome, acks, context, None)
+    if unchecked is not None:
+        return large_batches.check_and_append(LargeProduce(request, context, result, unchecked), context.services.aside)
+    return result.conclude(request, context)
+
+
+def _kept(data: PartitionProduceData) -> bytes | memoryview:
+    """The batch where it stays as it is until the request is answered."""
+    records = data.records
+    if records is None:
+        return b""
+    if len(records) <= VIEW_KEPT_ABOVE_BYTES:
+        data.records = bytes(records)
+        return data.records
+    return records
 
 
 def refuse(request: ProduceRequest, context: RequestContext, code: ErrorCode, detail: str) -> ProduceResponse:
@@ -322,7 +425,7 @@ def _append_verified(one: Unverified, acks: i64, context: RequestContext) -> App
     if unknown and (one.base_sequence > lowest or (implicit and one.base_sequence != 0)):
         return refused(_OUT_OF_ORDER, f"sequence {one.base_sequence} comes before the first one of its producer")
     context.peer.touched.append(partition.log)
-    outcome = partition.append(one.records, acks, context.services.clock.now_ms())
+    outcome = partition.append(one.records, acks, context.services.clock.now_ms(), False, one.checked)
     if outcome.error == 0:
         verifier.appended(one.key, int(one.producer_id))
     return outcome
@@ -344,7 +447,9 @@ def _append(
     partition: Partition | None,
     acks: i64,
     context: RequestContext,
+    checked: GradualCheck | None,
 ) -> AppendOutcome:
+    """`LATER` for a batch that has to be checked first."""
     if partition is None or hosted is None:
         return _missing(topic, i64(data.index), context)
     if hosted.name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -358,11 +463,13 @@ def _append(
             return refused(_NO_TRANSACTIONAL_ID, "transactional records need a transactional id")
         if not _is_verified(records, partition):
             error = partition.role_error()
-            return _UNVERIFIED if error == 0 else refused(error, "this node does not lead the partition")
+            if error != 0:
+                return refused(error, "this node does not lead the partition")
+            return LATER if checked is None and partition.log.is_checked_first(records) else _UNVERIFIED
     if attributes & CODEC_MASK == ZSTD and context.api_version < ZSTD_SINCE_VERSION:
         return refused(_UNSUPPORTED_CODEC, f"zstd needs Produce version {ZSTD_SINCE_VERSION} or newer")
     context.peer.touched.append(partition.log)
-    return partition.append(records, acks, context.received_ms)
+    return partition.append(records, acks, context.received_ms, checked is None, checked)
 
 
 def _missing(topic: TopicProduceData, index: i64, context: RequestContext) -> AppendOutcome:

@@ -1,0 +1,230 @@
+"""Batches that take long to check: others are served meanwhile, and nothing loses its order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from moldau.core.log.settings import LogSettings
+from moldau.model.errors import ErrorCode
+from moldau.model.failures import DiskFull
+from moldau.records.batch import parse_header
+from moldau.server.aside import Aside
+from moldau.storage.directory import LogDirectory
+from moldau.wire.apis import ApiKey
+from tests.unit.server.harness import Client, Stage, batch
+from tests.unit.server.requests import produce
+
+T = TypeVar("T")
+ROOMY = LogSettings(message_bytes_max=32 << 20)
+ZSTD = 4
+
+
+class GatedAside(Aside):
+    """Does its work on the loop, when the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = asyncio.Event()
+        self.asked = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        self.asked += 1
+        await self.open.wait()
+        return work()
+
+
+def large(codec: int = ZSTD, *, key: bytes | None = None, **options: Any) -> bytes:
+    """3 MB, and a third of it when compressed."""
+    values = [Random(index).randbytes(10_000) + bytes(20_000) for index in range(100)]
+    return batch(values, key=key, codec=codec, **options)
+
+
+def on_a_loop(tmp_path: Path, story: Callable[[Stage, GatedAside], Coroutine[Any, Any, None]]) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60):
+            stage = Stage(tmp_path, loop=asyncio.get_running_loop())
+            aside = stage.services.aside = GatedAside()
+            await story(stage, aside)
+
+    asyncio.run(play())
+
+
+async def turns(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def answers(client: Client, count: int) -> list[Any]:
+    while len(client.replies()) < count:
+        await turns(1)
+    return [reply.responses[0].partition_responses[0] for reply in client.replies()]
+
+
+def send(client: Client, records: bytes, **options: Any) -> None:
+    client.send(client.frame(ApiKey.PRODUCE, 9, produce("t", records, **options)))
+
+
+def test_a_small_produce_is_answered_while_a_large_batch_is_inflated(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        stage.topic("t", settings=ROOMY)
+        slow, quick = stage.connect(), stage.connect()
+        send(slow, large())
+        send(quick, batch())
+        (answer,) = await answers(quick, 1)
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert not slow.replies()
+        aside.open.set()
+        (answer,) = await answers(slow, 1)
+        assert (answer.error_code, answer.base_offset) == (0, 1)
+        assert aside.asked >= 3, "it is inflated a part at a time"
+
+    on_a_loop(tmp_path, story)
+
+
+def test_a_producers_later_batches_wait_for_the_one_being_inflated(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=ROOMY)
+        client = stage.connect()
+        send(client, large(producer_id=7, producer_epoch=0, base_sequence=0))
+        send(client, batch(producer_id=7, producer_epoch=0, base_sequence=100))
+        send(client, large(producer_id=7, producer_epoch=0, base_sequence=101))
+        await turns()
+        assert partition.log.end_offset == 0
+        assert aside.asked == 1, "one at a time"
+        aside.open.set()
+        found = await answers(client, 3)
+        assert [(one.error_code, one.base_offset) for one in found] == [(0, 0), (0, 100), (0, 101)]
+
+    on_a_loop(tmp_path, story)
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["in its own buffer", "as it came"])
+def test_the_request_stays_as_it_is_until_it_is_appended(tmp_path: Path, whole: bool) -> None:
+    """Another request of the same size comes meanwhile, and takes a buffer of the pool."""
+
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=ROOMY)
+        records = large()
+        slow, quick = stage.connect(), stage.connect()
+        frame = slow.frame(ApiKey.PRODUCE, 9, produce("t", records))
+        parts = [frame] if whole else [frame[:20_000], frame[20_000:]]
+        for part in parts:
+            slow.send(part)
+        other = quick.frame(ApiKey.PRODUCE, 9, produce("t", batch([bytes(1_000_000)])))
+        quick.send(other[:20_000])
+        quick.send(other[20_000:])
+        assert stage.hub.in_flight_bytes == (0 if whole else len(frame) - 4)
+        await answers(quick, 1)
+        aside.open.set()
+        (answer,) = await answers(slow, 1)
+        assert (answer.error_code, answer.base_offset) == (0, 1)
+        assert stage.hub.in_flight_bytes == 0
+        stored = partition.log.read(1, 101, 1 << 25, True)
+        assert bytes(stored.parts[0])[61:] == records[61:]
+
+    on_a_loop(tmp_path, story)
+
+
+def test_a_large_batch_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        stage.topic("t", settings=LogSettings(message_bytes_max=32 << 20, compact=True))
+        aside.open.set()
+        client = stage.connect()
+        send(client, large())
+        damaged = bytearray(large(key=b"k"))
+        damaged[-1] ^= 1
+        send(client, bytes(damaged))
+        send(client, large(key=b"k"))
+        found = [one.error_code for one in await answers(client, 3)]
+        assert found == [ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
+
+    on_a_loop(tmp_path, story)
+
+
+def test_rules_that_change_meanwhile_are_kept(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=ROOMY)
+        client = stage.connect()
+        send(client, large())
+        await turns()
+        partition.log.update_settings(LogSettings(message_bytes_max=32 << 20, compact=True))
+        aside.open.set()
+        (answer,) = await answers(client, 1)
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+
+    on_a_loop(tmp_path, story)
+
+
+def test_a_partition_that_is_led_no_more_takes_nothing(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=ROOMY)
+        client = stage.connect()
+        send(client, large())
+        await turns()
+        partition.become_follower(2, 1)
+        aside.open.set()
+        (answer,) = await answers(client, 1)
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert partition.log.end_offset == 0
+
+    on_a_loop(tmp_path, story)
+
+
+def test_a_large_plain_batch_is_checked_in_turns(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        stage.topic("t", settings=ROOMY)
+        slow, quick = stage.connect(), stage.connect()
+        send(slow, large(0))
+        send(quick, batch())
+        assert (await answers(quick, 1))[0].base_offset == 0
+        assert (await answers(slow, 1))[0].base_offset == 1
+        assert aside.asked == 0
+
+    on_a_loop(tmp_path, story)
+
+
+def test_a_topic_with_a_codec_of_its_own_compresses_aside(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=LogSettings(compression_type="gzip"))
+        client = stage.connect()
+        send(client, batch([bytes(50_000)] * 2))
+        await turns()
+        assert partition.log.end_offset == 0
+        aside.open.set()
+        assert (await answers(client, 1))[0].error_code == 0
+        stored = b"".join(bytes(part) for part in partition.log.read(0, 2, 1 << 20, True).parts)
+        assert parse_header(stored, 0).codec == 1
+        assert len(stored) < 10_000
+
+    on_a_loop(tmp_path, story)
+
+
+def test_a_failed_flush_of_a_small_batch_beside_a_large_one_is_not_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One request, two partitions: the small batch is appended at once, and its write fails at the end of the tick."""
+
+    def full(data: Any) -> None:
+        raise DiskFull("no space left")
+
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        small, _ = stage.topic("t", 2, settings=ROOMY)
+        small.log.home = LogDirectory("elsewhere")
+        monkeypatch.setattr(small.log.active.file(), "append", full)
+        client = stage.connect()
+        request = produce("t", batch())
+        request.topic_data[0].partition_data.append(produce("t", large(), partition=1).topic_data[0].partition_data[0])
+        client.send(client.frame(ApiKey.PRODUCE, 9, request))
+        await turns()
+        aside.open.set()
+        await turns(200)
+        assert client.transport.aborted
+        assert not client.replies()
+
+    on_a_loop(tmp_path, story)
