@@ -1,14 +1,20 @@
 """Rows for DescribeConfigs and for `moldau config`: every key, its value, where that comes from, what else could have
 given it. The order of synonyms is Kafka's: this broker's dynamic value, the cluster's, static, default.
 
-Non-obvious: for a topic Kafka hides the chain when the broker key in force is not the first of its group (a topic's
-`retention.ms` under `log.retention.hours`). moldau shows it: the value has a source, and people ask for it.
+Non-obvious, and Kafka's:
+
+- For a topic the chain begins with the first broker key of its group. Under a weaker one alone (`retention.ms` under
+  `log.retention.hours`) the value counts as a default; only the answer to CreateTopics tells where it comes from.
+- `min.insync.replicas` is a dynamic setting of the cluster, whether anybody set it or not, and cannot be set for one
+  broker (KIP-966). In moldau the static value stands there until somebody sets another.
+- `broker.id` is the node's number under its old name, and static.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Final
 
 from moldau.config import catalog, topic_settings
 from moldau.config.parsing import BadValue, parse, render
@@ -17,6 +23,9 @@ from moldau.model.options import ConfigSource, Effect, Option, Update, Value
 
 if TYPE_CHECKING:
     from moldau.config.settings import Settings
+
+MIN_ISR: Final = "min.insync.replicas"
+BROKER_ID: Final = "broker.id"
 
 
 def documentation(option: Option) -> str:
@@ -34,11 +43,10 @@ def broker_rows(settings: Settings) -> list[ConfigRow]:
 def cluster_default_rows(settings: Settings) -> list[ConfigRow]:
     """Dynamic defaults of all brokers."""
     rows = []
-    for name in settings.dynamic_cluster:
+    for name in dict.fromkeys([*settings.dynamic_cluster, MIN_ISR]):
         row = _broker_row(settings, name)
         chain = tuple(synonym for synonym in row.synonyms if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER)
-        value = None if row.sensitive else settings.dynamic_cluster[name].text
-        rows.append(row._replace(value=value, source=ConfigSource.DYNAMIC_DEFAULT_BROKER, synonyms=chain))
+        rows.append(row._replace(value=chain[0].value, source=ConfigSource.DYNAMIC_DEFAULT_BROKER, synonyms=chain))
     return rows
 
 
@@ -50,6 +58,21 @@ def topic_rows(settings: Settings, overrides: Mapping[str, str]) -> list[ConfigR
         for option in catalog.TOPIC.values()
         if not option.internal or option.name in overrides
     ]
+
+
+def new_topic_rows(settings: Settings, overrides: Mapping[str, str]) -> list[ConfigRow]:
+    """The same for the answer to CreateTopics, which tells the source of the value in force."""
+    rows = topic_rows(settings, overrides)
+    return [row if row.name in overrides else row._replace(source=_source_in_force(settings, row)) for row in rows]
+
+
+def _source_in_force(settings: Settings, row: ConfigRow) -> ConfigSource:
+    keys = catalog.TOPIC_DEFAULTS.get(row.name)
+    if keys is None:
+        return row.source
+    in_force = _in_force(settings, tuple(key for key, _ in keys))
+    found = (synonym.source for synonym in _chain(settings, keys[0][0]) if synonym.name == in_force)
+    return next(found, row.source)
 
 
 def group_rows(settings: Settings, overrides: Mapping[str, str]) -> list[ConfigRow]:
@@ -91,12 +114,10 @@ def _broker_names(settings: Settings) -> list[str]:
 def _broker_row(settings: Settings, name: str) -> ConfigRow:
     option = catalog.broker_option(name)
     assert option is not None
-    chain = list(_chain(settings, name))
     # Kafka: synonyms in front of the key itself do not count as its source.
-    while chain and chain[0].name != name:
-        chain.pop(0)
+    chain = list(dropwhile(lambda synonym: synonym.name != name, _chain(settings, name)))
     value = None if option.sensitive else render(option.kind, settings[name])
-    if name == "broker.id" and not settings.is_set(name):
+    if name == BROKER_ID and not settings.is_set(name):
         value = str(settings.node_id)  # one number under two names
     source = chain[0].source if chain else ConfigSource.DEFAULT
     read_only = option.update is Update.READ_ONLY
@@ -113,10 +134,21 @@ def _chain(settings: Settings, name: str) -> Iterator[Synonym]:
         for key in names:
             if key in layer:
                 yield Synonym(key, _shown(key, layer[key].text), source)
+            elif key == MIN_ISR and source is ConfigSource.DYNAMIC_DEFAULT_BROKER:
+                yield Synonym(key, _static_text(settings, key), source)
+            elif key == BROKER_ID and source is ConfigSource.STATIC_BROKER:
+                yield Synonym(key, str(settings.node_id), source)
     for key in names:
         option = catalog.broker_option(key)
         if option is not None and option.default is not None:
             yield Synonym(key, _shown(key, render(option.kind, option.default)), ConfigSource.DEFAULT)
+
+
+def _static_text(settings: Settings, key: str) -> str | None:
+    if key in settings.static:
+        return settings.static[key].text
+    option = catalog.BROKER[key]
+    return render(option.kind, option.default)
 
 
 def _shown(key: str, text: str | None) -> str | None:
@@ -128,11 +160,8 @@ def _topic_chain(settings: Settings, topic_key: str) -> list[Synonym]:
     keys = catalog.TOPIC_DEFAULTS.get(topic_key)
     if keys is None:
         return []
-    chain = list(_chain(settings, keys[0][0]))
-    in_force = _in_force(settings, tuple(key for key, _ in keys))
-    while chain and chain[0].name != in_force:
-        chain.pop(0)
-    return chain
+    first = keys[0][0]
+    return list(dropwhile(lambda synonym: synonym.name != first, _chain(settings, first)))
 
 
 def _in_force(settings: Settings, keys: tuple[str, ...]) -> str:

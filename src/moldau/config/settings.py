@@ -199,6 +199,12 @@ class Settings:
 
         return describe.topic_rows(self, overrides)
 
+    def describe_new_topic(self, overrides: Mapping[builtins.str, builtins.str]) -> builtins.list[ConfigRow]:
+        """As CreateTopics tells it: with the source of the value in force."""
+        from moldau.config import describe
+
+        return describe.new_topic_rows(self, overrides)
+
     def describe_group(self, overrides: Mapping[builtins.str, builtins.str]) -> builtins.list[ConfigRow]:
         from moldau.config import describe
 

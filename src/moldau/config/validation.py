@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from moldau.config import catalog
 from moldau.config.checks import broker_mistakes
-from moldau.config.describe import default_text
+from moldau.config.describe import MIN_ISR, default_text
 from moldau.config.mistakes import nearest
 from moldau.config.parsing import BadValue, parse, render
 from moldau.config.settings import Settings
@@ -148,6 +148,8 @@ def _is_replica_list(text: str) -> bool:
 
 def broker_problem(settings: Settings, name: str, values: Mapping[str, str]) -> str | None:
     """What is wrong with dynamic settings of one broker, or of all of them (empty name)."""
+    if name and MIN_ISR in values:
+        return f"Broker-level {MIN_ISR} cannot be altered: it is a setting of the whole cluster."
     fixed, local, bare = [], [], []
     for key, text in values.items():
         option = catalog.broker_option(key)

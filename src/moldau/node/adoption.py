@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from moldau.config.describe import MIN_ISR
 from moldau.core.metadata.commands import (
     AdoptedPartition,
     AdoptedTopic,
@@ -76,12 +77,14 @@ def tell_adopted(command: AdoptTopics, reply: AdoptTopicsReply, kafka: KafkaMeta
 
 
 def broker_settings(node_id: int, kafka: KafkaMetadata) -> AlterConfigs:
-    """Dynamic settings of the brokers, as far as they concern this one."""
+    """Dynamic settings of the brokers, as far as they concern this one. Older Kafkas had `min.insync.replicas` for
+    single brokers; today it is one setting of the cluster, and the others must not be lost over it."""
     rows = []
     for name in ("", str(node_id)):
         values = kafka.configs.get((ResourceType.BROKER, name))
-        if values:
-            rows.append(ConfigReplacement(ResourceType.BROKER, name, tuple(sorted(values.items()))))
+        kept = sorted((key, value) for key, value in (values or {}).items() if not name or key != MIN_ISR)
+        if kept:
+            rows.append(ConfigReplacement(ResourceType.BROKER, name, tuple(kept)))
     return AlterConfigs(tuple(rows))
 
 

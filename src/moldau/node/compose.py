@@ -44,6 +44,7 @@ from moldau.ports import MetadataStore
 from moldau.runtime.ports import Ports
 from moldau.runtime.tasks import TaskScope
 from moldau.server.limits import ServerLimits
+from moldau.server.listeners import Listeners
 from moldau.server.server import Server
 from moldau.server.services import Services
 from moldau.storage.cleaner import Cleaner
@@ -59,6 +60,8 @@ LEASE_MS: Final = 10 * 365 * 24 * 3600 * 1000
 """The embedded store belongs to whoever holds the locks of the log directories. A lease that had to be renewed would
 keep an idle disk awake, and a laptop that slept past its end would find itself fenced by nobody. A store that several
 nodes share will need `broker.session.timeout.ms` and renewals here."""
+
+LISTENER_KEYS = frozenset({"listeners", "listener.security.protocol.map"})
 
 log = logging.getLogger("moldau.node")
 
@@ -78,6 +81,7 @@ class Node:
         self.node_id = settings.node_id
         self.cluster_id = ""
         self.broker_epoch = -1
+        self._incarnation_id = b""
         self.store: MetadataStore | None = None
         self.controller: Controller | None = None
         self.log_dirs: LogDirs | None = None
@@ -87,7 +91,7 @@ class Node:
         self.cleaner: Cleaner | None = None
         self.groups: GroupCoordinator | None = None
         self.transactions: TransactionCoordinator | None = None
-        self.listeners = listeners_of(settings)
+        self.listeners = Listeners(listeners_of(settings))
 
     @property
     def settings(self) -> Settings:
@@ -148,6 +152,10 @@ class Node:
         )
         self.images.image = known
         self._apply_dynamic(known)
+        self.listeners.configure(listeners_of(self.settings))
+        if "listeners" in self.settings.dynamic_broker and "listeners" in self.settings.static:
+            told = self.settings.static["listeners"]
+            log.warning("listeners: set on the running broker, so %s (%s) is passed over", told.text, told.origin)
         return known
 
     async def _open_logs(self, known: MetadataImage, progress: Callable[[OpenProgress], None] | None) -> None:
@@ -191,16 +199,21 @@ class Node:
         )
         self.images.image = await self.controller.start(known)
         self._spawn(self.controller.run(), "controller")
+        self._incarnation_id = chance.randbytes(16)
+        await self._register(self.log_dirs.previous_broker_epoch if self.log_dirs.clean_start else -1)
+
+    async def _register(self, previous_broker_epoch: int) -> None:
+        assert self.log_dirs is not None
         await self._submit(
             RegisterBroker(
                 node_id=self.node_id,
                 broker_epoch=self.broker_epoch,
-                incarnation_id=chance.randbytes(16),
+                incarnation_id=self._incarnation_id,
                 rack=self.settings.optional_str("broker.rack"),
                 endpoints=tuple(Endpoint(*row) for row in self.listeners.registered()),
                 directories=tuple(home.directory_id for home in self.log_dirs.online()),
                 cluster_id=self.cluster_id,
-                previous_broker_epoch=self.log_dirs.previous_broker_epoch if self.log_dirs.clean_start else -1,
+                previous_broker_epoch=previous_broker_epoch,
             )
         )
 
@@ -341,6 +354,13 @@ class Node:
             self.groups.settings_changed()
         if self.server is not None:
             self.server.update_limits(ServerLimits.from_settings(self.settings))
+            if not LISTENER_KEYS.isdisjoint(changed):
+                self._spawn(self._relisten(self.server), "listeners")
+
+    async def _relisten(self, server: Server) -> None:
+        self.listeners.configure(listeners_of(self.settings))
+        await server.relisten()
+        await self._register(self.broker_epoch)  # under the addresses it has now; nothing else is new
 
     def _cordoned(self) -> tuple[str, ...]:
         """Directories that take no new replicas; `*` stands for all."""

@@ -8,7 +8,7 @@ import os
 from moldau.config.settings import Settings
 from moldau.ports import MetadataStore
 from moldau.runtime.ports import Ports
-from moldau.server.listeners import Endpoint, Listeners, ListenerSpec
+from moldau.server.listeners import Endpoint, ListenerSpec
 
 
 async def open_store(path: str, ports: Ports) -> MetadataStore:
@@ -26,7 +26,7 @@ def absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(path if path == "*" else os.path.abspath(path) for path in paths)
 
 
-def listeners_of(settings: Settings) -> Listeners:
+def listeners_of(settings: Settings) -> list[ListenerSpec]:
     told = {address.name: address for address in settings.advertised_listeners()}
     specs = []
     for address in settings.listeners():
@@ -38,4 +38,4 @@ def listeners_of(settings: Settings) -> Listeners:
                 None if advertised is None else Endpoint(*advertised),
             )
         )
-    return Listeners(specs)
+    return specs

@@ -58,9 +58,15 @@ class Listeners:
     """The node's listeners: what was configured, and which addresses they were bound to."""
 
     def __init__(self, specs: Sequence[ListenerSpec]) -> None:
-        self.specs = tuple(specs)
+        self.specs: tuple[ListenerSpec, ...] = ()
         self.bound: dict[str, Endpoint] = {}
         """By name, with the real port, once the server listens."""
+        self._by_name: dict[str, ListenerSpec] = {}
+        self.configure(specs)
+
+    def configure(self, specs: Sequence[ListenerSpec]) -> None:
+        """Take other listeners in place of these; the server opens and closes them."""
+        self.specs = tuple(specs)
         self._by_name = {spec.name: spec for spec in self.specs}
 
     def advertised(self, listener: str, dialled_host: str, dialled_port: int) -> tuple[str, int]:

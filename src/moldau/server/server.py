@@ -21,6 +21,8 @@ from moldau.storage.flush_set import FlushSet
 SWEEP_MS_MIN: Final = 50
 SWEEP_MS_MAX: Final = 10_000
 DRAIN_SECONDS: Final = 5.0
+LAST_WORDS_SECONDS: Final = 1.0
+"""How long connections of a listener that was taken away are left open."""
 
 log = logging.getLogger("moldau.server")
 
@@ -49,7 +51,8 @@ class Server:
         self.census = Census(self.limits)
         self.tasks = TaskScope("requests")
         self.doors: list[Door] = []
-        self._sockets: list[Listener] = []
+        self._sockets: dict[Door, Listener] = {}
+        self._moving = asyncio.Lock()
         self._sweeper: Any = None
 
     async def start(self) -> None:
@@ -67,7 +70,7 @@ class Server:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        for socket in self._sockets:
+        for socket in self._sockets.values():
             await socket.close()
         self._sockets.clear()
         await self.tasks.close()
@@ -86,6 +89,32 @@ class Server:
         for door in self.doors:
             door.set_limits(limits)
 
+    async def relisten(self) -> None:
+        """The listeners were configured anew: close what is no longer wanted, open what is new. One that cannot be
+        opened is told and left out, as the others must go on."""
+        async with self._moving:
+            wanted = self.listeners.specs
+            for door in [door for door in self._sockets if door.spec not in wanted]:
+                await self._stop_listening(door)
+            open_now = [door.spec for door in self._sockets]
+            for spec in wanted:
+                if spec in open_now:
+                    continue
+                try:
+                    await self._listen(spec)
+                except (OSError, ListenerProblem) as problem:
+                    log.error("the listener %s cannot be opened: %s", spec.endpoint, problem)
+                else:
+                    log.info("listens on %s, too", self.listeners.bound[spec.name])
+
+    async def _stop_listening(self, door: Door) -> None:
+        """Who came in by it may still get the answers under way, that to this very change among them."""
+        await self._sockets.pop(door).close()
+        self.listeners.bound.pop(door.spec.name, None)
+        self.doors = [other for other in self.doors if other.open or other in self._sockets]
+        self.hub.loop.call_later(LAST_WORDS_SECONDS, door.close)
+        log.info("no longer listens on %s", door.spec.endpoint)
+
     def new_connection(self, door: Door) -> Connection:
         return Connection(self.hub, self.router, Peer(self.services, listener=door.spec.name), door)
 
@@ -98,7 +127,7 @@ class Server:
             )
         door = Door(self.hub, self.limits, self.census, spec, self.tasks)
         socket = await self.network.listen(spec.endpoint.host, spec.endpoint.port, lambda: self.new_connection(door))
-        self._sockets.append(socket)
+        self._sockets[door] = socket
         self.doors.append(door)
         self.listeners.bound[spec.name] = Endpoint(spec.name, spec.endpoint.host or socket.host, socket.port)
 

@@ -127,11 +127,11 @@ def test_no_keys_means_all_keys(keys: list[str] | None) -> None:
 
 def test_synonyms_and_documentation_come_when_asked_for() -> None:
     result = Cluster().describe(
-        ResourceType.TOPIC, "t", ["flush.ms"], include_synonyms=True, include_documentation=True
+        ResourceType.TOPIC, "t", ["segment.bytes"], include_synonyms=True, include_documentation=True
     )
     (entry,) = result.configs
-    assert entry.documentation == "No record stays unsynced longer than this."
-    assert [synonym.name for synonym in entry.synonyms] == ["log.flush.scheduler.interval.ms"]
+    assert entry.documentation
+    assert [synonym.name for synonym in entry.synonyms] == ["log.segment.bytes"]
 
 
 @pytest.mark.parametrize(
@@ -277,8 +277,19 @@ def test_dynamic_broker_settings_take_effect_and_show_their_source() -> None:
     assert (entry.value, entry.config_source, entry.read_only) == ("2000", ConfigSource.DYNAMIC_BROKER, False)
     (entry,) = cluster.describe(ResourceType.TOPIC, "t", ["retention.ms"]).configs
     assert (entry.value, entry.config_source) == ("6", ConfigSource.DYNAMIC_DEFAULT_BROKER)
-    (entry,) = cluster.describe(ResourceType.BROKER, "").configs
-    assert (entry.name, entry.value) == ("log.retention.ms", "6")
+    found = {entry.name: entry.value for entry in cluster.describe(ResourceType.BROKER, "").configs}
+    assert found == {"log.retention.ms": "6", "min.insync.replicas": "1"}
+
+
+def test_the_least_in_sync_set_is_a_setting_of_the_cluster_and_not_of_a_broker() -> None:
+    cluster = Cluster(**{"min.insync.replicas": "2"})
+    for kind, name in ((ResourceType.BROKER, "1"), (ResourceType.BROKER, ""), (ResourceType.TOPIC, "t")):
+        (entry,) = cluster.describe(kind, name, ["min.insync.replicas"]).configs
+        assert (entry.value, entry.config_source) == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    refused = cluster.edit(ResourceType.BROKER, "1", ("min.insync.replicas", SET, "1"))
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    assert cluster.edit(ResourceType.BROKER, "", ("min.insync.replicas", SET, "1")).error_code == 0
+    assert cluster.value(ResourceType.TOPIC, "t", "min.insync.replicas") == "1"
 
 
 def test_resources_named_twice_are_all_refused() -> None:

@@ -183,7 +183,12 @@ def test_what_was_set_shows_even_if_it_is_not_listed_otherwise() -> None:
 
 
 def test_a_broker_has_one_number_under_two_names() -> None:
-    assert row(Settings.from_sources(overrides={"node.id": "7"}).describe_broker(), "broker.id").value == "7"
+    found = row(Settings.from_sources(overrides={"node.id": "7"}).describe_broker(), "broker.id")
+    assert (found.value, found.source, found.read_only) == ("7", ConfigSource.STATIC_BROKER, True)
+    assert found.synonyms == (
+        Synonym("broker.id", "7", ConfigSource.STATIC_BROKER),
+        Synonym("broker.id", "-1", ConfigSource.DEFAULT),
+    )
 
 
 def test_secrets_are_never_shown() -> None:
@@ -195,18 +200,45 @@ def test_secrets_are_never_shown() -> None:
     assert (found.value, found.sensitive, found.source) == (None, True, ConfigSource.STATIC_BROKER)
 
 
-def test_the_clusters_defaults_show_only_what_was_set() -> None:
+def test_the_clusters_defaults_show_what_was_set_and_the_least_in_sync_set() -> None:
     dynamic = Settings().with_dynamic({"message.max.bytes": "7"}, {"message.max.bytes": "6"})
-    (found,) = dynamic.describe_cluster_default()
+    found, least = dynamic.describe_cluster_default()
+    assert (least.name, least.value, least.source) == ("min.insync.replicas", "1", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     assert (found.value, found.source) == ("6", ConfigSource.DYNAMIC_DEFAULT_BROKER)
     assert found.synonyms == (Synonym("message.max.bytes", "6", ConfigSource.DYNAMIC_DEFAULT_BROKER),)
 
 
+@pytest.mark.parametrize(
+    ("topic_key", "weak_key", "text", "value"),
+    [
+        ("retention.ms", "log.retention.hours", "2", "7200000"),
+        ("retention.ms", "log.retention.minutes", "2", "120000"),
+        ("segment.ms", "log.roll.hours", "1", "3600000"),
+        ("segment.jitter.ms", "log.roll.jitter.hours", "1", "3600000"),
+        ("flush.ms", "log.flush.scheduler.interval.ms", "7", "7"),
+    ],
+)
+def test_under_a_weaker_broker_key_alone_a_topics_value_counts_as_a_default(
+    topic_key: str, weak_key: str, text: str, value: str
+) -> None:
+    settings = Settings.from_sources(overrides={weak_key: text})
+    found = row(settings.describe_topic({}), topic_key)
+    assert (found.value, found.source, found.synonyms) == (value, ConfigSource.DEFAULT, ())
+    created = row(settings.describe_new_topic({}), topic_key)
+    assert (created.value, created.source) == (value, ConfigSource.STATIC_BROKER)
+    overridden = row(settings.describe_new_topic({topic_key: "5"}), topic_key)
+    assert (overridden.value, overridden.source) == ("5", ConfigSource.TOPIC)
+
+
 def test_a_topic_row_shows_the_broker_keys_behind_it() -> None:
-    settings = Settings.from_sources(overrides={"log.retention.hours": "2"})
+    settings = Settings.from_sources(overrides={"log.retention.hours": "2"}).with_dynamic({"log.retention.ms": "9"})
     found = row(settings.describe_topic({}), "retention.ms")
-    assert (found.value, found.source) == ("7200000", ConfigSource.STATIC_BROKER)
-    assert found.synonyms[0] == Synonym("log.retention.hours", "2", ConfigSource.STATIC_BROKER)
+    assert (found.value, found.source) == ("9", ConfigSource.DYNAMIC_BROKER)
+    assert found.synonyms == (
+        Synonym("log.retention.ms", "9", ConfigSource.DYNAMIC_BROKER),
+        Synonym("log.retention.hours", "2", ConfigSource.STATIC_BROKER),
+        Synonym("log.retention.hours", "168", ConfigSource.DEFAULT),
+    )
     overridden = row(settings.describe_topic({"retention.ms": "5"}), "retention.ms")
     assert overridden.synonyms[0] == Synonym("retention.ms", "5", ConfigSource.TOPIC)
     assert overridden.source is ConfigSource.TOPIC

@@ -21,7 +21,6 @@ OWN_DEFAULTS = {
     "controller.listener.names": "",
     "transaction.two.phase.commit.enable": "true",  # the Spark sink builds on it (decision 6)
 }
-READ_AT_START_ONLY = {"listeners", "listener.security.protocol.map"}
 TABLES = {
     "broker": catalog.BROKER,
     "topic": catalog.TOPIC,
@@ -51,8 +50,7 @@ def test_a_declaration_says_what_kafka_says(fact: dict[str, str]) -> None:
     assert default_of(option) == OWN_DEFAULTS.get(option.name, default_in(fact))
     assert bounds_of(option) == bounds_in(fact)
     if fact["scope"] == "broker":
-        expected = "-" if option.name in READ_AT_START_ONLY else fact["update"]
-        assert option.update.value == ("read-only" if expected == "-" else expected)
+        assert option.update.value == ("read-only" if fact["update"] == "-" else fact["update"])
 
 
 def default_of(option: Option) -> str | None:

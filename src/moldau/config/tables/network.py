@@ -17,23 +17,24 @@ from moldau.model.options import (
     MEDIUM,
     NO_COUNTERPART,
     NOT_YET,
+    PER_BROKER,
     READ_ONLY,
     STRING,
     Option,
 )
 
-# Kafka can change `listeners` and `listener.security.protocol.map` on a running broker; here they are read at start.
 # fmt: off
 OPTIONS: Final[tuple[Option, ...]] = (
-    Option("listeners", LIST, ("PLAINTEXT://:9092",), HIGH, READ_ONLY, ACTS,
+    Option("listeners", LIST, ("PLAINTEXT://:9092",), HIGH, PER_BROKER, ACTS,
            "Where the broker listens: comma-separated NAME://host:port. An empty host binds every address; port 0 "
-           "lets the system choose."),
+           "lets the system choose. Changed on a running broker, it opens and closes listeners, and what was set "
+           "there holds after a restart."),
     Option("advertised.listeners", LIST, None, HIGH, READ_ONLY, ACTS,
            "What clients are told to connect to, in the form of `listeners`. When unset, each client is told the "
            "address it dialled."),
     Option("listener.security.protocol.map", STRING,
            "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-           LOW, READ_ONLY, ACTS,
+           LOW, PER_BROKER, ACTS,
            "Which security protocol each listener name speaks: comma-separated NAME:PROTOCOL."),
     Option("early.start.listeners", LIST, None, HIGH, READ_ONLY, NO_COUNTERPART,
            "Listeners that would open before the authorizer has loaded. moldau opens every listener at once."),

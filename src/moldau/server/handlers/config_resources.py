@@ -9,7 +9,7 @@ from moldau.model.errors import ErrorCode, Refused
 from moldau.model.options import ResourceType
 
 _JUDGED_BY_THE_REQUEST: Final = (ResourceType.BROKER, ResourceType.CLIENT_METRICS)
-_STILL_INVALID_CONFIG: Final = ("Can't ", "Illegal client matching pattern")
+_STILL_INVALID_CONFIG: Final = ("Can't ", "Broker-level ", "Illegal client matching pattern")
 
 
 def wrong_broker(name: str, node_id: int, alternative: str) -> Refused | None:

@@ -61,7 +61,7 @@ def _configs(topic: NewTopic, settings: Any) -> list[CreatableTopicConfigs]:
             config_source=row.source,
             is_sensitive=row.sensitive,
         )
-        for row in settings.describe_topic(overrides)
+        for row in settings.describe_new_topic(overrides)
     ]
 
 
