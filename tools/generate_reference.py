@@ -112,7 +112,7 @@ def _non_obvious() -> list[str]:
         "",
         "- Of several keys for one thing the smallest unit wins: `log.retention.ms`, then `.minutes`, then `.hours`.",
         "- `node.id`, `process.roles` and `controller.listener.names` have defaults here, so no file is needed.",
-        "- `listeners` and `listener.security.protocol.map` are read at start only; Kafka can change them later.",
+        "- `listeners` set on the running broker opens and closes listeners, and counts before the file later.",
         "- Listeners named in `controller.listener.names` are not opened: the controller lives in a broker.",
         "- A listener that would need TLS or SASL stops the start rather than being served in the clear.",
         "- `KAFKA_PORT=tcp://...` and its kind, which Kubernetes adds beside a service `kafka`, are not settings.",

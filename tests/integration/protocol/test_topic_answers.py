@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from moldau.model.ids import NO_TOPIC_ID
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from moldau.wire.messages.delete_topics import DeleteTopicsRequest
 from moldau.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
@@ -19,7 +20,7 @@ from moldau.wire.messages.describe_topic_partitions import (
 )
 from moldau.wire.messages.elect_leaders import ElectLeadersRequest
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.integration.protocol.wire import Wire
+from tests.integration.protocol.wire import Wire, until
 
 NOT_ASKED = -(2**31)
 EVERYTHING = 3576
@@ -70,6 +71,14 @@ def test_topic_ids_in_versions_that_do_not_know_them_spoil_the_whole_request(wir
     told = wire.ask(ApiKey.METADATA, 11, asked)
     assert [(row.name, row.error_code) for row in told.topics] == [("a", INVALID_REQUEST), ("b", INVALID_REQUEST)]
     assert (told.brokers, told.cluster_id, told.controller_id) == ([], None, -1)
+
+
+def test_a_topic_that_was_just_deleted_is_unknown_at_first_even_with_auto_creation(wire: Wire, topic: str) -> None:
+    gone = wire.ask(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=[topic], timeout_ms=9000)).responses
+    assert gone[0].error_code == NONE
+    until(lambda: metadata(wire, 12, topic).topics[0].error_code == UNKNOWN_TOPIC_OR_PARTITION)
+    assert metadata(wire, 12, topic, create=True).topics[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
+    until(lambda: metadata(wire, 12, topic, create=True).topics[0].error_code == NONE)
 
 
 # -- describing ------------------------------------------------------------------------------------------------------

@@ -113,6 +113,22 @@ def test_an_unknown_topic_is_created_only_when_client_and_broker_both_allow_it()
     on_a_machine(scenario)
 
 
+def test_a_deleted_topic_is_unknown_at_first_even_to_those_who_would_create_it() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start()
+        await create(node, "orders")
+        await ask(delete_topics, DeleteTopicsRequest(topic_names=["orders"]), node, 5)
+        told = await ask_metadata(node, "orders", "new")
+        assert [(row.name, row.error_code) for row in told.topics] == [
+            ("orders", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ("new", 0),
+        ]
+        told = await ask_metadata(node, "orders")
+        assert (told.topics[0].error_code, len(told.topics[0].partitions)) == (0, 1)
+
+    on_a_machine(scenario)
+
+
 def test_names_that_cannot_be_are_refused_and_the_rest_is_answered() -> None:
     async def scenario(machine: Machine) -> None:
         node = await machine.start()

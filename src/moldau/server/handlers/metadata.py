@@ -4,7 +4,8 @@ The encoded answer is kept per (version, question, address) until the image chan
 whose answer grows with the cluster and which every client repeats.
 
 Non-obvious: version 0 asks for all topics with an empty list, later versions with null. A topic created here is
-answered at once with its partitions, where Kafka says "unknown" first and lets the client ask again.
+answered at once with its partitions, where Kafka says "unknown" first and lets the client ask again. Right after a
+deletion we say that, too: whoever asks wants to see that the topic is gone, and has not thought of auto-creation.
 """
 
 from __future__ import annotations
@@ -92,8 +93,13 @@ async def _create_and_answer(request: MetadataRequest, context: RequestContext, 
     refusals: dict[str, ErrorCode] = {}
     outcomes = [reply] * len(missing) if isinstance(reply, Refused) else reply.outcomes
     for topic, outcome in zip(missing, outcomes, strict=True):
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, Refused) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another was quicker
             refusals[topic.name] = _code_for(outcome)
+    gone = context.services.images.deleted_names
+    for topic in missing:
+        if topic.name in gone:
+            del gone[topic.name]
+            refusals[topic.name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return Encoded(_answer(request, context, refusals, None if refusals else _question(request, context)))
 
 
@@ -167,7 +173,7 @@ def _asked_topic(
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
         return _topic(topic, image, operations)
     topic = image.topics_by_name.get(name or "")
-    if topic is not None:
+    if topic is not None and name not in refusals:
         return _topic(topic, image, operations)
     code = refusals.get(name or "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic_name_problem(name or "") is not None:
