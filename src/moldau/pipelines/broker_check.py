@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from moldau.client.admin import describe_configs
 from moldau.client.cluster import Cluster
 from moldau.client.failures import BrokerRefused
 from moldau.pipelines.places import Mistakes, Place, nearest
 from moldau.pipelines.spec import Pipeline, TopicSource, TopicTarget
+from moldau.spark.source.subscription import finds
 
 BROKER = 4
 
@@ -37,17 +36,12 @@ def _check_source(source: TopicSource, known: list[str], mistakes: Mistakes) -> 
     for topic in source.topics:
         if topic not in known:
             _missing(topic, source.topic_place, known, mistakes)
-    if source.pattern is not None and not any(_matches(source.pattern, topic) for topic in known):
+    if source.pattern is not None and not any(finds(source.pattern, topic) for topic in known):
         mistakes.add(
             source.topic_place,
             f"no topic matches '{source.pattern}' yet",
             f"the cluster has {len(_usual(known))} topics",
         )
-
-
-def _matches(pattern: str, topic: str) -> bool:
-    """As the source sees it: a pattern finds internal topics only if it begins as they do."""
-    return (not topic.startswith("__") or pattern.startswith("__")) and re.fullmatch(pattern, topic) is not None
 
 
 def _usual(topics: list[str]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from moldau.pipelines.progress import Follower, QueryFacts
 from moldau.pipelines.queries import Plan, plan_queries, start_query
 from moldau.pipelines.restarts import RestartBudget
 from moldau.pipelines.spec import Pipeline, TopicSource
+from moldau.spark.source.subscription import finds
 
 POLL_S: Final = 0.25
 FINISH_BATCH_S: Final = 30.0
@@ -286,7 +286,7 @@ class Runner:
 
     def _is_here(self, topic: str) -> bool:
         return not any(
-            topic in source.topics or (source.pattern is not None and re.fullmatch(source.pattern, topic))
+            topic in source.topics or (source.pattern is not None and finds(source.pattern, topic))
             for source in self._elsewhere
         )
 

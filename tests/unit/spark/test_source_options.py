@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from moldau.client.decision_log import DECISIONS_TOPIC
+from moldau.pipelines.events import TOPIC as EVENTS_TOPIC
 from moldau.model.ids import TopicPartition
 from moldau.spark.option_values import parse_delay_ms
 from moldau.spark.source.options import (
@@ -85,15 +87,23 @@ def test_a_topic_name_is_checked() -> None:
     assert "'no such' is not a topic name" in mistakes(subscribe="fine,no such")
 
 
-def test_a_pattern_matches_whole_names_and_leaves_internal_topics_alone() -> None:
-    subscription = options(subscribePattern="orders-.*").subscription
+def test_a_pattern_is_found_anywhere_in_a_name() -> None:
+    """As Spark's Kafka source has it since it asks an admin client (`findFirstIn`)."""
+    subscription = options(subscribePattern="orders-").subscription
     assert subscription.matches("orders-eu")
-    assert not subscription.matches("old-orders-eu")
-    assert not subscription.matches("orders-eu", internal=True)
+    assert subscription.matches("old-orders-eu")
+    assert not subscription.matches("orders")
+    assert not options(subscribePattern="^orders-").subscription.matches("old-orders-eu")
+    assert not options(subscribePattern="^orders$").subscription.matches("orders-eu")
+
+
+def test_a_pattern_leaves_internal_topics_alone() -> None:
     everything = options(subscribePattern=".*").subscription
-    assert everything.matches("orders")
-    assert not everything.matches("__moldau_decisions")
-    assert options(subscribePattern="__mol.*").subscription.matches("__moldau_decisions")
+    assert everything.matches("__of_somebody_else"), "what the broker does not flag is a topic like others"
+    assert not everything.matches("orders", internal=True)
+    assert not any(everything.matches(topic) for topic in (DECISIONS_TOPIC, EVENTS_TOPIC))
+    assert options(subscribePattern="__mol.*").subscription.matches(DECISIONS_TOPIC)
+    assert options(subscribePattern="^__pipelines").subscription.matches(EVENTS_TOPIC)
 
 
 def test_a_pattern_must_be_one() -> None:

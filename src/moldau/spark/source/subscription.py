@@ -13,6 +13,8 @@ from moldau.model.ids import TopicPartition, topic_name_problem
 from moldau.spark.source.positions import parse_assignment
 
 GROUP_CHARACTERS_MAX: Final = 200
+WORKINGS: Final = ("__moldau_decisions", "__pipelines")
+"""Topics that moldau keeps for itself. Brokers flag their own internal topics and do not know about these."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,15 @@ class Subscription:
         return partition.topic in self.topics or self.matches(partition.topic)
 
     def matches(self, topic: str, *, internal: bool = False) -> bool:
-        """Of patterns. Topics for the workings (`__...`) are meant only by patterns that say so."""
-        if self.pattern is None or internal or (topic.startswith("__") and not self.pattern.startswith("__")):
-            return False
-        return re.fullmatch(self.pattern, topic) is not None
+        """Of patterns. As in Spark's Kafka source internal topics are never meant."""
+        return self.pattern is not None and not internal and finds(self.pattern, topic)
+
+
+def finds(pattern: str, topic: str) -> bool:
+    """As in Spark's Kafka source anywhere in the name: `^` and `$` bind a pattern to its ends."""
+    if topic in WORKINGS and not pattern.lstrip("^").startswith("__"):
+        return False
+    return re.search(pattern, topic) is not None
 
 
 def _subscribe(text: str) -> Subscription:
