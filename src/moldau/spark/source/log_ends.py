@@ -81,7 +81,7 @@ async def _take_once(cluster: Cluster, options: SourceOptions, expected: Offsets
         names = subscription.topics or sorted({partition.topic for partition in subscription.assigned})
         await cluster.refresh(names)
         if strict and (missing := _missing(cluster, subscription, expected)):
-            raise await _unknown_topics(cluster, missing)
+            raise await _unknown(cluster, missing)
     partitions = _subscribed(cluster, subscription)
     earliest, latest = await _ends(cluster, partitions, options.read_committed)
     ids = {topic: topic_id_text(cluster.topics[topic].topic_id) for topic in {p.topic for p in partitions}}
@@ -123,17 +123,36 @@ def _absent(cluster: Cluster, partition: TopicPartition) -> bool:
     return view is None or partition.partition >= len(view.partitions)
 
 
-def _missing(cluster: Cluster, subscription: Subscription, expected: Offsets) -> list[str]:
-    """Names of subscribed topics that do not exist, and `topic-partition` of assigned partitions that do not.
+def _missing(cluster: Cluster, subscription: Subscription, expected: Offsets) -> list[str | TopicPartition]:
+    """Subscribed topics that do not exist, and assigned partitions of topics that do.
 
     What was read before is not missing but lost, which is told elsewhere.
     """
     read_before = {partition.topic for partition in expected.partitions}
-    missing = [name for name in subscription.topics if name not in cluster.topics and name not in read_before]
+    missing: list[str | TopicPartition] = [
+        name for name in subscription.topics if name not in cluster.topics and name not in read_before
+    ]
     for partition in subscription.assigned:
         if _absent(cluster, partition) and partition not in expected.partitions:
-            missing.append(str(partition) if partition.topic in cluster.topics else partition.topic)
+            missing.append(partition if partition.topic in cluster.topics else partition.topic)
     return list(dict.fromkeys(missing))
+
+
+def _unknown_partition(cluster: Cluster, partition: TopicPartition) -> UnknownTopics:
+    count = len(cluster.topics[partition.topic].partitions)
+    there = "one partition, 0" if count == 1 else f"{count} partitions, 0 to {count - 1}"
+    return UnknownTopics(
+        f"option assign: topic '{partition.topic}' has no partition {partition.partition}; it has {there}. "
+        f"Assign what is there, or look with: moldau topic describe {partition.topic}"
+    )
+
+
+async def _unknown(cluster: Cluster, missing: list[str | TopicPartition]) -> UnknownTopics:
+    topics = [one for one in missing if isinstance(one, str)]
+    for one in missing:
+        if not topics and isinstance(one, TopicPartition):
+            return _unknown_partition(cluster, one)
+    return await _unknown_topics(cluster, topics)
 
 
 async def _unknown_topics(cluster: Cluster, missing: list[str]) -> UnknownTopics:
