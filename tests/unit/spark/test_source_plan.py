@@ -330,3 +330,14 @@ def test_tasks_are_balanced(parallelism: int) -> None:
     found = tasks([span(0, 0, 3_000_000), span(1, 0, 17), span(2, 0, 400_000)], parallelism=parallelism)
     sizes = [sum(piece.end - piece.start for piece in task) for task in found]
     assert max(sizes) < 1.3 * min(sizes)
+
+
+def test_the_advice_fits_what_happened() -> None:
+    again = str(SourceDataLost([Loss("t", 0, 5, None, reasons.CREATED_AGAIN)]))
+    assert "To go on with the new topic from its beginning set failOnDataLoss=false" in again
+    assert "retention" not in again
+    assert "raise the topic's retention" in str(SourceDataLost([Loss("t", 0, 0, 5, reasons.RETENTION)]))
+    both = str(SourceDataLost([Loss("t", 0, 0, 5, reasons.RETENTION), Loss("t", 1, 5, None, reasons.CREATED_AGAIN)]))
+    assert "To go on without these records" in both
+    assert "retention" in both
+    assert "stop the query before the topic is deleted" in both

@@ -50,13 +50,32 @@ class SourceDataLost(MoldauError):
 
     def __init__(self, losses: Sequence[Loss]) -> None:
         self.losses = tuple(losses)
-        super().__init__(f"{tell(losses)}. {ADVICE}")
+        super().__init__(f"{tell(losses)}. {advice(losses)}")
 
 
-ADVICE: Final = (
-    "To go on without these records set failOnDataLoss=false; to start over give the query a new checkpoint and "
-    "startingOffsets; to prevent it raise the topic's retention or run the query more often"
-)
+_OLDER: Final = "to prevent it raise the topic's retention or run the query more often"
+_STOP_FIRST: Final = "to prevent it stop the query before the topic is deleted"
+PREVENTION: Final = {
+    RETENTION: _OLDER,
+    NEW_PARTITION: _OLDER,
+    CREATED_AGAIN: _STOP_FIRST,
+    TOPIC_GONE: _STOP_FIRST,
+    NOT_SUBSCRIBED: "to keep it name it in the options again",
+    TRUNCATED: "to prevent it keep unclean.leader.election.enable=false",
+}
+
+
+def advice(losses: Sequence[Loss]) -> str:
+    """What to do about it, by what happened: retention does not bring back a topic that was created again."""
+    again = all(loss.reason == CREATED_AGAIN for loss in losses)
+    go_on = "with the new topic from its beginning" if again else "without these records"
+    prevention = dict.fromkeys(PREVENTION[loss.reason] for loss in losses if loss.reason in PREVENTION)
+    ways = [
+        f"To go on {go_on} set failOnDataLoss=false",
+        "to start over give the query a new checkpoint and startingOffsets",
+        *prevention,
+    ]
+    return "; ".join(ways)
 
 
 def tell(losses: Sequence[Loss]) -> str:
