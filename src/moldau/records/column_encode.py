@@ -27,6 +27,9 @@ _RECORD_OVERHEAD_BYTES: Final = 36
 NULL_PARTITION: Final = -(2**31)
 NULL_TOPIC: Final = -1
 
+_TIMESTAMP_MS_MAX: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999: what lies behind it was counted in another unit."""
+
 
 class RowRefused(ValueError):
     """A row that cannot become a record. `row` counts from the first row the encoder was given."""
@@ -231,6 +234,11 @@ class ColumnEncoder:
             return fresh
         if timestamp < 0:
             raise RowRefused(self.rows + row, f"timestamp {timestamp} ms is before 1970")
+        if timestamp > _TIMESTAMP_MS_MAX:
+            raise RowRefused(
+                self.rows + row,
+                f"timestamp {timestamp} ms is after the year 9999: give milliseconds, not micro- or nanoseconds",
+            )
         return timestamp
 
     def finish(self) -> None:

@@ -231,6 +231,7 @@ def test_sequences_wrap() -> None:
         ({"partitions": ints([0, 4], 4)}, "row 11: partition 4 is out of range: topic orders has 0 to 3"),
         ({"partitions": ints([0, -1], 4)}, "row 11: partition -1 is out of range"),
         ({"timestamps": ints([0, -5], 8)}, "row 11: timestamp -5 ms is before 1970"),
+        ({"timestamps": ints([0, 1_700_000_000 * 10**9], 8)}, "row 11: timestamp 1700000000000000000 ms is after the"),
         ({"headers": headers_column([None, [(None, b"x")]])}, "row 11: a header has a null key"),
     ],
 )

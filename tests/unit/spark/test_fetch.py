@@ -228,6 +228,39 @@ def test_no_progress_ends_with_the_reason() -> None:
         read(cluster, everything(5), timeout_ms=400)
 
 
+def held_back(asked: Asked) -> PartitionData:
+    """Ten records, the last five in a transaction that is still open."""
+    return PartitionData(records=batch(0) if asked.offset < 5 else b"", high_watermark=10, last_stable_offset=5)
+
+
+def test_an_open_transaction_is_waited_for_told_and_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ReadFailed, match=r"transaction holds readers back from offset 5 on.*did not end within 0\.4 s"):
+        read(FakeCluster(held_back), everything(10), timeout_ms=400)
+    told = [line for line in caplog.messages if "waiting 0.4 s for its end" in line]
+    assert len(told) == 1, "at once, and once"
+
+
+def test_an_open_transaction_that_ends_in_time() -> None:
+    def fetch(asked: Asked) -> PartitionData:
+        ended = sum(one.offset == 5 for one in cluster.asked) > 2
+        return row(batch(5), 10) if ended else held_back(asked)
+
+    cluster = FakeCluster(fetch)
+    assert read(cluster, everything(10)) == offsets(0, 10)
+
+
+def test_times_that_spark_cannot_hold_are_told_once_a_task(caplog: pytest.LogCaptureFixture) -> None:
+    builder = BatchBuilder()
+    for timestamp in (1000, 1_700_000_000 * 10**9, 1_700_000_000 * 10**9):
+        builder.append(None, b"v", timestamp=timestamp)
+    rows = Rows(ReadSettings("", columns=("offset", "timestamp")))
+    for position in (0, 0):
+        list(rows.add(everything(3), position, builder.build(), []))
+    (told,) = caplog.messages
+    assert "topic 't' partition 0 offset 1 has a timestamp that Spark cannot hold" in told
+    assert "nanoseconds" in told
+
+
 def test_an_offset_that_is_out_of_range_for_a_moment() -> None:
     """A new leader may not know its own high watermark yet."""
     plain = log_of(40)

@@ -308,9 +308,22 @@ class _Reading:
             if progress.empty_answers > 1:  # the second one had time to wait for slow storage
                 progress.advance(end)
         elif row.high_watermark >= end:
-            self._failed(progress, f"an open transaction holds readers back at offset {visible} (read_committed)")
+            self._held_back(progress, visible)
         else:
             self._log_too_short(progress, row.high_watermark)
+
+    def _held_back(self, progress: Progress, stable: int) -> None:
+        """A transaction is open before the end of the range. It may end any moment: waited for, and told at once."""
+        why = f"an open transaction holds readers back from offset {stable} on (read_committed)"
+        if progress.why != why:
+            log.warning("%s: %s; waiting %g s for its end", self._where(progress), why, self._timeout_s)
+        progress.fail(why)
+        if progress.failing_for_s() > self._timeout_s:
+            raise ReadFailed(
+                f"{self._where(progress)}: {why}, and did not end within {self._timeout_s:g} s. See who holds it with: "
+                "moldau txn list. Let the read end earlier, wait longer with kafka.default.api.timeout.ms, or set "
+                "kafka.isolation.level=read_uncommitted"
+            )
 
     # -- what goes wrong ---------------------------------------------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from moldau.model.failures import CorruptBatch, UnsupportedCodec
 from moldau.records.column_walk import ColumnWalk
@@ -32,8 +34,13 @@ SMALL_BYTES: Final = 1 << 20
 REPEATED_MAX: Final = 64
 """Columns of a single value that are kept: a task may read thousands of partitions."""
 
+TIMESTAMP_US_MAX: Final = (2**63 - 1) // 1000 * 1000
+"""The year 294247: the last millisecond that Spark's timestamps hold. What is said to be later is shown as this."""
+
 _ERROR: Final = "Error"
 _RAW: Final = "Raw"
+
+log = logging.getLogger(__name__)
 
 
 class Rows:
@@ -49,6 +56,7 @@ class Rows:
             if self._uses(side)
         }
         self._repeated: dict[tuple[str, int | str], Any] = {}
+        self._told_of_times = False
         self._small: list[Any] = []
         self._small_rows = 0
         self._small_bytes = 0
@@ -139,9 +147,26 @@ class Rows:
         offsets = fixed_column(pa.int64(), walk.offsets.getvalue(), count)
         columns = {name: makers[name]() for name in self._names if name in makers}
         columns["offset"] = offsets
+        if "timestamp" in columns and not self._told_of_times:
+            self._tell_of_times(columns["timestamp"], offsets, part)
         for start in range(0, count, ROWS_MAX):
             piece = {name: column.slice(start, ROWS_MAX) for name, column in (columns | raw).items()}
             yield self._assemble(piece, part)
+
+    def _tell_of_times(self, times: Any, offsets: Any, part: OffsetRange) -> None:
+        """Once for each task: a producer that counts in another unit mostly does so in all of its records."""
+        numbers = times.cast(pa.int64())
+        if pc.max(numbers).as_py() != TIMESTAMP_US_MAX:
+            return
+        self._told_of_times = True
+        where = offsets[pc.index(numbers, TIMESTAMP_US_MAX).as_py()].as_py()
+        log.warning(
+            "topic '%s' partition %d offset %d has a timestamp that Spark cannot hold; it and its like are shown as "
+            "the year 294247. Kafka's timestamps are milliseconds: its producer may count in nanoseconds",
+            part.topic,
+            part.partition,
+            where,
+        )
 
     def _assemble(self, piece: dict[str, Any], part: OffsetRange) -> Any:
         """Decode key and value of a piece and treat what does not decode as its mode says."""
