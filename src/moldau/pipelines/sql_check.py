@@ -33,11 +33,15 @@ def spark_is_installed() -> bool:
 
 def check_options(pipeline: Pipeline, mistakes: Mistakes) -> None:
     """The options of format `moldau`, judged by the source and the sink themselves. Needs pyspark, but no Java."""
+    from moldau.spark.option_names import judge_sink, judge_source
     from moldau.spark.sink import options as sink_options
     from moldau.spark.source import options as source_options
 
     for source in pipeline.sources.values():
         if isinstance(source, TopicSource):
+            # Nobody brings options for another source along in a file that was written for moldau.
+            for each in judge_source(source.options).warnings:
+                mistakes.add(source.options_place, f"source '{source.name}': {each}")
             try:
                 source_options.parse(options.reading(source, "group", stream=source.stream), streaming=source.stream)
             except ValueError as wrong:
@@ -49,6 +53,8 @@ def check_options(pipeline: Pipeline, mistakes: Mistakes) -> None:
                         mistakes.add(place, f"source '{source.name}': {each}")
     for sink in pipeline.sinks:
         if isinstance(sink.target, TopicTarget):
+            for each in judge_sink(sink.options).warnings:
+                mistakes.add(sink.place, f"sink '{sink.name}': {each}")
             try:
                 sink_options.parse({**options.writing(sink.target), **sink.options}, streaming=True)
             except ValueError as wrong:

@@ -6,6 +6,7 @@ spark.read.format("moldau").option("kafka.bootstrap.servers", "localhost:9092").
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -17,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from moldau.spark.option_names import judge_sink, judge_source
 from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.source.options import SourceOptions, ignored_in_batch, parse
 from moldau.spark.telling import sentence_first
@@ -35,7 +37,9 @@ class MoldauDataSource(DataSource):
     @sentence_first()
     def schema(self) -> StructType:
         """Called at load time, so mistakes in the options are told there and not when the query runs."""
-        return spark_schema(parse(self.options).read_settings())
+        options = parse(self.options)
+        _warn(judge_source(self.options).warnings)
+        return spark_schema(options.read_settings())
 
     @sentence_first()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -43,8 +47,7 @@ class MoldauDataSource(DataSource):
 
         options = parse(self.options, streaming=False)
         _check_schema(schema, options)
-        for name in ignored_in_batch(self.options):
-            logger.warning("option %s has no meaning in a batch query", name)
+        _warn(f"option {name} has no meaning in a batch query" for name in ignored_in_batch(self.options))
         return MoldauBatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -61,13 +64,20 @@ class MoldauDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from moldau.spark.sink.writers import MoldauBatchWriter
 
+        _warn(judge_sink(self.options).warnings)
         return MoldauBatchWriter(dict(self.options), schema, overwrite)
 
     @sentence_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from moldau.spark.sink.writers import MoldauStreamWriter
 
+        _warn(judge_sink(self.options).warnings)
         return MoldauStreamWriter(dict(self.options), schema, overwrite)
+
+
+def _warn(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        logger.warning("%s", sentence)
 
 
 def _stream_reader(options: SourceOptions) -> DataSourceStreamReader:

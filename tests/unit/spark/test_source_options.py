@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from moldau.client.decision_log import DECISIONS_TOPIC
-from moldau.pipelines.events import TOPIC as EVENTS_TOPIC
 from moldau.model.ids import TopicPartition
+from moldau.pipelines.events import TOPIC as EVENTS_TOPIC
+from moldau.spark.option_names import SOURCE_OPTIONS
 from moldau.spark.option_values import parse_delay_ms
 from moldau.spark.source.options import (
     MAX_TRIGGER_DELAY_MS,
-    OWN,
     OptionsWrong,
     SourceOptions,
     ignored_in_batch,
@@ -154,19 +154,14 @@ def test_an_unknown_option_is_told_with_the_likely_one(name: str, meant: str) ->
     assert f"did you mean {meant}?" in mistakes(**{name: "1"})
 
 
-def test_a_client_setting_without_its_prefix() -> None:
-    assert "kafka.group.id" in mistakes(**{"group.id": "g"})
+def test_a_path_or_the_sinks_topic_does_not_say_what_to_read() -> None:
+    for name in ("path", "topic", "topics"):
+        with pytest.raises(OptionsWrong, match=f"set exactly one of subscribe.*option {name} does not do it"):
+            parse({"kafka.bootstrap.servers": "b:1", name: "orders"})
 
 
-def test_a_path_is_not_a_topic() -> None:
-    assert "subscribe" in mistakes(path="/data")
-    assert "subscribe" in mistakes(topic="orders")
-
-
-def test_unknown_client_settings_and_those_of_sparks_consumer_are_accepted() -> None:
-    found = options(**{"kafka.receive.buffer.bytes": "1", "kafkaConsumer.pollTimeoutMs": "1"})
-    assert options(**{"fetchOffset.numRetries": "3", "fetchOffset.retryIntervalMs": "1"})
-    assert found.client["receive.buffer.bytes"] == "1"
+def test_client_settings_are_handed_on() -> None:
+    assert options(**{"kafka.receive.buffer.bytes": "1"}).client["receive.buffer.bytes"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +179,7 @@ def test_client_settings_that_are_numbers(name: str) -> None:
 
 def test_every_option_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
-    assert [name for name in OWN if f"`{name}`" not in page] == []
+    assert [name for name in SOURCE_OPTIONS if f"`{name}`" not in page] == []
 
 
 def test_security_is_not_there_yet() -> None:
@@ -193,7 +188,7 @@ def test_security_is_not_there_yet() -> None:
 
 
 def test_all_mistakes_are_told_at_once() -> None:
-    text = mistakes(minPartitions="0", includeHeaders="yes", nonsense="1")
+    text = mistakes(minPartitions="0", includeHeaders="yes", startingOfsets="1")
     assert text.startswith("3 mistakes in the options:")
 
 
@@ -402,3 +397,10 @@ def test_the_last_records_of_a_batch_are_fine() -> None:
 def test_stream_options_in_a_batch_are_only_worth_a_warning() -> None:
     assert ignored_in_batch({"maxoffsetspertrigger": "1", "subscribe": "t"}) == ["maxOffsetsPerTrigger"]
     assert options(False, maxOffsetsPerTrigger="1", minOffsetsPerTrigger="1", maxTriggerDelay="1s")
+
+
+def test_what_is_wrong_for_a_batch_and_a_stream_alike_is_told_at_load() -> None:
+    """Spark does not say at load which of the two it is; an end makes it a batch or a mistake."""
+    with pytest.raises(OptionsWrong, match="startingOffsets can't be latest in a batch query"):
+        parse({**WHERE, "subscribe": "t", "startingOffsets": "latest", "endingOffsets": "latest"})
+    assert parse({**WHERE, "subscribe": "t", "startingOffsets": "latest"})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from moldau.config.mistakes import nearest
 from moldau.model.ids import topic_name_problem
 from moldau.records.compression import CODEC_NAMES
+from moldau.spark.option_names import judge_sink
 from moldau.spark.option_reader import OptionReader, OptionsWrong
 from moldau.spark.option_values import parse_positive, parse_word
 
@@ -24,36 +25,6 @@ T = TypeVar("T")
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
 GUARANTEES: Final = (EXACTLY_ONCE, AT_LEAST_ONCE)
-
-OWN: Final = (
-    "topic",
-    "bootstrap",
-    "deliveryGuarantee",
-    "sinkId",
-    "txnAppId",
-    "txnVersion",
-    "key.column",
-    "value.format",
-    "ignoreNullFields",
-)
-SPARKS: Final = ("checkpointLocation", "queryName", "includeHeaders")
-"""What Spark itself puts among the options, or what its Kafka sink lets pass."""
-
-HONOURED: Final = (
-    "bootstrap.servers", "client.id", "compression.type", "compression.gzip.level", "compression.lz4.level",
-    "compression.zstd.level", "batch.size", "buffer.memory", "transaction.timeout.ms", "request.timeout.ms",
-    "default.api.timeout.ms", "delivery.timeout.ms", "acks", "enable.idempotence", "security.protocol",
-)  # fmt: skip
-WITHOUT_EFFECT: Final = (
-    "linger.ms", "retries", "max.in.flight.requests.per.connection", "max.block.ms", "max.request.size",
-    "retry.backoff.ms", "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
-    "metadata.max.age.ms", "metadata.max.idle.ms", "connections.max.idle.ms", "send.buffer.bytes",
-    "receive.buffer.bytes", "client.dns.lookup", "metrics.recording.level", "metrics.sample.window.ms",
-    "metrics.num.samples", "enable.metrics.push", "client.rack", "group.id", "isolation.level", "fetch.max.bytes",
-    "max.partition.fetch.bytes", "fetch.max.wait.ms", "fetch.min.bytes", "max.poll.records",
-    "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
-)  # fmt: skip
-"""Settings of Kafka's clients that steer workings which are different here: existing code may keep them."""
 
 REFUSED: Final = {
     "transactional.id": "the sink makes its own, one for each task; name the sink with the option sinkId",
@@ -194,21 +165,7 @@ class _Parser(OptionReader):
             self.take(f"kafka.{name}", parse_positive)
 
     def _check_names(self) -> None:
-        clients = [f"kafka.{name}" for name in (*HONOURED, *WITHOUT_EFFECT, *REFUSED)]
-        known = {name.lower(): name for name in (*OWN, *SPARKS, *clients)}
-        for name in self.options:
-            if name in known or name.startswith(("kafka.ssl.", "kafka.sasl.")):
-                continue
-            near = nearest(name, known, cutoff=0.7)
-            if f"kafka.{name}" in known:
-                hint = f"client settings carry a prefix: kafka.{name}"
-            elif name == "path":
-                hint = "save() and start() take no path; name the topic with the option topic"
-            elif near is not None:
-                hint = f"did you mean {known[near]}?"
-            else:
-                hint = "client settings start with kafka.; docs/spark.md lists the rest"
-            self.mistakes.append(f"unknown option '{name}': {hint}")
+        self.mistakes += judge_sink(self.options).mistakes
 
 
 class _Columns:
@@ -259,7 +216,7 @@ class _Columns:
         if chosen is None:
             return self._optional("key", _TEXT, "string or binary")
         if chosen not in self.types:
-            near = nearest(chosen, {name.lower() for name in self.types})
+            near = self._nearest(chosen)
             hint = f"did you mean {near}?" if near else f"there are {', '.join(self.types)}"
             self.mistakes.append(f"option key.column: there is no column '{chosen}': {hint}")
         elif type_name(self.types[chosen]) not in _TEXT | _WHOLE:
@@ -297,12 +254,18 @@ class _Columns:
         return name
 
     def _missing(self, name: str) -> str:
-        near = nearest(name, {column.lower() for column in self.types}, cutoff=0.6)
+        near = self._nearest(name)
         if near is not None:
             hint = f"did you mean the column {near}? Rename it to {name}"
         else:
             hint = "rename one, or set value.format=json to write all columns as a JSON object"
         return f"there is no column {name} (the columns are {', '.join(self.types)}): {hint}"
+
+    def _nearest(self, name: str) -> str | None:
+        """A column by almost that name, as it is written there."""
+        by_lower = {column.lower(): column for column in self.types}
+        near = nearest(name.lower(), by_lower, cutoff=0.6)
+        return None if near is None else by_lower[near]
 
 
 def type_name(kind: DataType) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from moldau.config.mistakes import nearest
+from moldau.spark.option_names import judge_source
 from moldau.spark.option_reader import OptionReader, OptionsWrong
 from moldau.spark.option_values import (
     INT_MAX,
@@ -35,44 +35,6 @@ from moldau.spark.source.subscription import SUBSCRIPTIONS, Subscription, group_
 from moldau.spark.types import AVRO, BINARY, FAILFAST, FORMATS, JSON, MODES, STRING, Format, ReadSettings
 
 STRATEGY: Final = "startingOffsetsByTimestampStrategy"
-OWN: Final = (
-    *SUBSCRIPTIONS,
-    "bootstrap",
-    "startingOffsets",
-    "endingOffsets",
-    "startingTimestamp",
-    "endingTimestamp",
-    "startingOffsetsByTimestamp",
-    "endingOffsetsByTimestamp",
-    STRATEGY,
-    "failOnDataLoss",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "includeHeaders",
-    "groupIdPrefix",
-    "commitOffsets",
-    "nearRecordsMax",
-    "columns",
-    "key.format",
-    "key.schema",
-    "key.mode",
-    "key.registry",
-    "value.format",
-    "value.schema",
-    "value.mode",
-    "value.registry",
-)
-IGNORED: Final = (
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "partition.metadata.cache.ttl.ms",
-)
-"""Of Spark's Kafka source: they steer workings that are different here, so existing code may keep them."""
-
 STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "nearRecordsMax")
 BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
@@ -230,10 +192,15 @@ class _Parser(OptionReader):
             problem = f"{' and '.join(given)} exclude each other" if given else "nothing says which topics to read"
             self.mistakes.append(
                 f"{problem}: set exactly one of subscribe (orders,views), subscribePattern (orders-.*) and "
-                'assign ({"orders":[0,1]})'
+                'assign ({"orders":[0,1]})' + self._misplaced()
             )
             return Subscription()
         return self.take(given[0], SUBSCRIPTIONS[given[0]]) or Subscription()
+
+    def _misplaced(self) -> str:
+        """Where somebody may have put the name of the topic instead."""
+        given = [name for name in ("topic", "topics", "path") if name in self.options]
+        return f"; option {given[0]} does not do it" if given else ""
 
     def _read_committed(self, client: Mapping[str, str]) -> bool:
         levels = ("read_committed", "read_uncommitted")
@@ -248,22 +215,7 @@ class _Parser(OptionReader):
     # -- all of them together --------------------------------------------------------------------------------------
 
     def _check_names(self) -> None:
-        known = {name.lower(): name for name in (*OWN, *IGNORED)}
-        for name in self.options:
-            if name in known or name.startswith("kafka."):
-                continue
-            near = nearest(name, known, cutoff=0.7)
-            if near is None and f"kafka.{name}" in _CLIENT_SETTINGS:
-                hint = f"client settings carry a prefix: kafka.{name}"
-            elif near is not None:
-                hint = f"did you mean {known[near]}?"
-            elif name in ("topic", "topics"):
-                hint = "name the topics to read with the option subscribe"
-            elif name == "path":
-                hint = "load() takes no path; name the topic with the option subscribe"
-            else:
-                hint = "client settings start with kafka.; docs/spark.md lists the rest"
-            self.mistakes.append(f"unknown option '{name}': {hint}")
+        self.mistakes += judge_source(self.options).mistakes
 
     def _check_together(self, found: SourceOptions) -> None:
         least, most = found.min_offsets_per_trigger, found.max_offsets_per_trigger
@@ -275,7 +227,8 @@ class _Parser(OptionReader):
                 for name in BATCH_ONLY
                 if name.lower() in self.options
             ]
-        elif self.streaming is False:
+        elif self.streaming is False or any(name.lower() in self.options for name in BATCH_ONLY):
+            # A stream with an end is refused anyhow, so these are mistakes whatever it turns out to be.
             self.mistakes += batch_mistakes(found.starting, found.ending)
 
     def _check_formats(self, found: SourceOptions) -> None:
@@ -316,14 +269,6 @@ NO_OPTIONS: Final = (
 def _of_sql_table(options: Mapping[str, str]) -> bool:
     """Whether CREATE TABLE asks for the schema: it still has the options, beside properties of the table."""
     return "provider" in options and any(name.startswith("option.") for name in options)
-
-
-_CLIENT_SETTINGS: Final = frozenset(
-    f"kafka.{name}"
-    for name in (
-        *_CLIENT_NUMBERS, "bootstrap.servers", "group.id", "client.id", "isolation.level", "security.protocol",
-    )
-)  # fmt: skip
 
 
 def batch_mistakes(starting: Limit, ending: Limit) -> list[str]:
