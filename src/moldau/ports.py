@@ -40,12 +40,21 @@ class Entropy(Protocol):
     def stream(self, name: str) -> Chance: ...
 
 
-class File(Protocol):
-    """One open file. Writes reach the page cache at once and the platter only after `sync`."""
+class ReadableFile(Protocol):
+    """One open file, as far as reading goes."""
 
     path: str
 
     def size_bytes(self) -> int: ...
+
+    def read_at(self, position: int, size_bytes: int) -> bytes:
+        """A copy; shorter than asked at the end of the file."""
+
+    def close(self) -> None: ...
+
+
+class File(ReadableFile, Protocol):
+    """One open file. Writes reach the page cache at once and the platter only after `sync`."""
 
     def append(self, data: Buffer) -> None:
         """Write all of `data` at the end, or raise; a failed append may leave a torn tail."""
@@ -55,9 +64,6 @@ class File(Protocol):
 
     def write_at(self, position: int, data: Buffer) -> None: ...
 
-    def read_at(self, position: int, size_bytes: int) -> bytes:
-        """A copy; shorter than asked at the end of the file."""
-
     def view(self, position: int, size_bytes: int) -> Piece:
         """Like `read_at`, perhaps without copying or even reading yet. Stays valid after truncate, remove and close."""
 
@@ -65,8 +71,6 @@ class File(Protocol):
 
     def sync(self) -> None:
         """Block until everything written is durable. A failure is final: `DiskFailed`, never retried."""
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,10 @@ class Disk(Protocol):
     """A file system. Names and sizes of directories are durable only after `sync_dir`."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
+    def open_as_stored(self, path: str) -> ReadableFile:
+        """What the device holds, and what is still on its way there. After a failed sync `open` may show bytes that
+        neither is true of; once this was called, it shows them no more."""
+
     def exists(self, path: str) -> bool: ...
     def is_dir(self, path: str) -> bool: ...
     def list(self, path: str) -> list[str]:

@@ -159,6 +159,11 @@ class SimulatedDisk:
         self.may_fail("open", path)
         return SimulatedFile(self, path, node if isinstance(node, FileNode) else self.drive.file(path))
 
+    def open_as_stored(self, path: str) -> SimulatedFile:
+        file = self.open(path)
+        self.drive.file(path).show_stored()
+        return file
+
     def exists(self, path: str) -> bool:
         self.process.check_alive()
         return self.drive.find(path) is not None

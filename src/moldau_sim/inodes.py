@@ -66,6 +66,14 @@ class FileNode:
         """What Linux does when a write-back fails: the pages count as clean and the next sync reports success."""
         self.dirty.clear()
 
+    def show_stored(self) -> None:
+        """Drop the clean pages: what a failed write-back gave up is not shown any more. The size stays."""
+        stored = self.durable[: len(self.cache)]
+        stored.extend(bytes(len(self.cache) - len(stored)))
+        for start, end in self.dirty:
+            stored[start:end] = self.cache[start:end]
+        self.cache = stored
+
     def is_dirty(self) -> bool:
         return bool(self.dirty)
 

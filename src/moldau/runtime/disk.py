@@ -20,8 +20,9 @@ from typing import Final, NoReturn, TypeVar
 
 from moldau.model.failures import DiskFailed, DiskFull
 from moldau.model.file_range import FileRange
-from moldau.ports import Buffer, DiskSpace, File, Piece
+from moldau.ports import Buffer, DiskSpace, File, Piece, ReadableFile
 from moldau.runtime.file_lock import lock_file
+from moldau.runtime.stored_file import StoredFile
 
 T = TypeVar("T")
 
@@ -225,6 +226,29 @@ class RealFile:
                 self._descriptor = None
 
 
+class RealStoredFile:
+    """`StoredFile` with our errors."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._file = StoredFile(path)
+        except OSError as error:
+            fail(error, f"cannot open {path}")
+
+    def size_bytes(self) -> int:
+        return self._file.size_bytes()
+
+    def read_at(self, position: int, size_bytes: int) -> bytes:
+        try:
+            return self._file.read(position, size_bytes)
+        except OSError as error:
+            fail(error, f"cannot read {self.path}")
+
+    def close(self) -> None:
+        self._file.close()
+
+
 class RealDisk:
     """The file system of this machine."""
 
@@ -242,6 +266,9 @@ class RealDisk:
             raise
         except OSError as error:
             fail(error, f"cannot open {path}")
+
+    def open_as_stored(self, path: str) -> ReadableFile:
+        return RealStoredFile(path)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -19,6 +19,7 @@ from moldau.core.log.index import AbortedTxn
 from moldau.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot
 from moldau.core.log.producers import ProducerTable
 from moldau.model.failures import CorruptBatch
+from moldau.ports import ReadableFile
 from moldau.records.batch import BatchHeader
 from moldau.records.reader import read_end_marker
 from moldau.storage.leftovers import segment_bases, settle
@@ -187,10 +188,30 @@ def drop_after(log: LogState, number: i64, report: LoadReport) -> None:
 def recover_segment(segment: Segment, table: ProducerTable, following: i64, gaps_allowed: bool) -> str | None:
     """Check every batch; rebuild indexes, producers and aborted transactions. The problem at which it was cut.
 
-    Compaction leaves gaps between segments; anywhere else a gap means that records were lost.
+    Compaction leaves gaps between segments; anywhere else a gap means that records were lost. The page cache is not
+    believed: the process that crashed here may have done so because a sync failed.
     """
-    file = segment.file()
     end: i64 = segment.size_bytes
+    file = segment.disk.open_as_stored(segment.path(LOG_SUFFIX)) if end > 0 else segment.file()
+    try:
+        problem = check_batches(segment, file, end, table, following, gaps_allowed)
+    finally:
+        if end > 0:
+            file.close()
+    if problem is not None:
+        segment.file().truncate(segment.size_bytes)
+    if following >= 0 and problem is None:
+        segment.next_offset = following
+    segment.indexed = True
+    segment.max_known = True
+    segment.write_indexes()
+    return problem
+
+
+def check_batches(
+    segment: Segment, file: ReadableFile, end: i64, table: ProducerTable, following: i64, gaps_allowed: bool
+) -> str | None:
+    """Note every batch up to the first that is wrong, and the transactions they abort."""
     scanner = BatchScanner(file, 0, end, window_bytes=SCAN_WINDOW_BYTES, verify=True)
     aborted: list[AbortedTxn] = []
     segment.begin_rebuild()
@@ -217,14 +238,7 @@ def recover_segment(segment: Segment, table: ProducerTable, following: i64, gaps
         # A power loss may keep a later segment and lose the end of this one. Left alone, the hole would refuse every
         # retry of an idempotent producer (what it resends lies before what the log remembers) and stop consumers.
         problem = f"the segment ends at {segment.next_offset}, the next one starts at {following}"
-    if problem is not None:
-        file.truncate(segment.size_bytes)
-    if following >= 0 and problem is None:
-        segment.next_offset = following
     segment.set_aborted(aborted)
-    segment.indexed = True
-    segment.max_known = True
-    segment.write_indexes()
     return problem
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from moldau.model.failures import CorruptBatch
-from moldau.ports import File
+from moldau.ports import ReadableFile
 from moldau.records.batch import CHECKSUM_START, HEADER_BYTES, BatchHeader, batch_crc_ok, parse_header
 from moldau.records.checksum import crc32c
 
@@ -29,7 +29,13 @@ class BatchScanner:
     """
 
     def __init__(
-        self, file: File, position: i64, end: i64, *, window_bytes: i64 = WALK_WINDOW_BYTES, verify: bool = False
+        self,
+        file: ReadableFile,
+        position: i64,
+        end: i64,
+        *,
+        window_bytes: i64 = WALK_WINDOW_BYTES,
+        verify: bool = False,
     ) -> None:
         self.file = file
         self.position: i64 = position

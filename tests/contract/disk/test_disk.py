@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 
 import pytest
 
@@ -187,3 +188,28 @@ def test_off_loop_returns_results_and_raises_failures(disk: Disk) -> None:
         return await disk.off_loop(lambda: 7)
 
     assert asyncio.run(act()) == 7
+
+
+def test_a_file_as_stored_shows_what_was_written_synced_or_not(disk: Disk, root: str) -> None:
+    data = random.Random(1).randbytes(3_000_000)
+    file = disk.open(f"{root}/f", create=True)
+    file.append(data[:2_000_000])
+    file.sync()
+    file.append(data[2_000_000:])
+    stored = disk.open_as_stored(f"{root}/f")
+    assert stored.size_bytes() == len(data)
+    for position in (0, 1, 4095, 4096, 1_048_575, 1_999_999, 2_999_999, 3_000_000, 5_000_000):
+        for size in (0, 1, 61, 4096, 1_048_576, 10_000_000):
+            assert stored.read_at(position, size) == data[position : position + size], (position, size)
+    stored.close()
+    assert file.read_at(0, len(data)) == data, "the file itself is none the worse"
+    file.close()
+    with pytest.raises(FileNotFoundError):
+        disk.open_as_stored(f"{root}/nowhere")
+
+
+def test_an_empty_file_as_stored_is_empty(disk: Disk, root: str) -> None:
+    disk.open(f"{root}/f", create=True).close()
+    stored = disk.open_as_stored(f"{root}/f")
+    assert (stored.size_bytes(), stored.read_at(0, 10)) == (0, b"")
+    stored.close()

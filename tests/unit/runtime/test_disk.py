@@ -100,3 +100,34 @@ def test_a_file_without_live_views_is_truncated_in_place(tmp_path: Path) -> None
     assert path.stat().st_ino != before
     assert len(view) == 1 << 20
     file.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="needs Linux")
+def test_a_file_as_stored_is_read_around_the_page_cache(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 100_000)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.pread(fd, 100_000, 0)
+        if not in_memory(fd) or not forgets(fd):
+            pytest.skip("this file system keeps everything in memory")
+        os.pread(fd, 100_000, 0)
+        stored = RealDisk().open_as_stored(str(path))
+        assert stored.read_at(0, 200_000) == b"x" * 100_000
+        assert not in_memory(fd)
+        stored.close()
+    finally:
+        os.close(fd)
+
+
+def forgets(fd: int) -> bool:
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    return not in_memory(fd)
+
+
+def in_memory(fd: int) -> bool:
+    try:
+        return os.preadv(fd, [bytearray(1)], 50_000, os.RWF_NOWAIT) == 1
+    except BlockingIOError:
+        return False

@@ -161,3 +161,19 @@ def test_a_flipped_bit_stays_flipped() -> None:
     drive.flip_bit("/data/a", 1, 3)
     drive.lose_power()
     assert SimulatedDisk(drive).read("/data/a") == b"\x00\x08"
+
+
+def test_what_a_failed_sync_gave_up_is_shown_until_the_file_is_read_as_stored() -> None:
+    drive, disk = drive_with()
+    file = disk.open("/data/a", create=True)
+    file.append(b"durable ")
+    file.sync()
+    drive.faults.append(Fault("sync", "/data/a"))
+    file.append(b"given up")
+    with pytest.raises(DiskFailed):
+        file.sync()
+    file.append(b" on its way")
+    file.sync()
+    assert disk.read("/data/a") == b"durable given up on its way"
+    assert disk.open_as_stored("/data/a").read_at(0, 100) == b"durable " + bytes(8) + b" on its way"
+    assert disk.read("/data/a") == b"durable " + bytes(8) + b" on its way"

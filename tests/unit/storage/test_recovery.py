@@ -1,9 +1,32 @@
 from __future__ import annotations
 
+import asyncio
+import random
+from typing import cast
+
+import pytest
+
+from moldau.model.failures import DiskFailed
+from moldau.model.ids import TopicPartition
 from moldau.records.batch import parse_header
 from moldau.runtime.disk import RealDisk
+from moldau_sim.disk import SimulatedDisk
+from moldau_sim.drive import Drive, Fault
+from moldau_sim.process import Process
 
-from .support import NOW_MS, append, append_internal, batch, marker, new_log, read_all, reopen, sequenced
+from .support import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    append_internal,
+    batch,
+    log_dirs,
+    marker,
+    new_log,
+    read_all,
+    reopen,
+    sequenced,
+)
 
 
 def test_a_clean_start_only_loads(disk: RealDisk, root: str) -> None:
@@ -139,3 +162,57 @@ def test_epochs_are_rebuilt_from_batches_when_their_file_lies(disk: RealDisk, ro
         fresh, _ = reopen(log, clean=True)
         assert fresh.epochs.entries == expected
         assert disk.read(path) == log.epochs.encode().encode()
+
+
+@pytest.mark.parametrize("flushed", [1, 3])
+def test_recovery_does_not_believe_the_page_cache_after_a_failed_sync(flushed: int) -> None:
+    """The process is started again, the machine is not: memory still shows what the disk has lost."""
+
+    async def act() -> None:
+        drive = Drive(random.Random(1))
+        drive.make_dirs("/data", durable=True)
+        first = log_dirs(SimulatedDisk(drive, Process("first")), "/data")
+        await first.open()
+        log = first.create("t", TOPIC_ID, 0)
+        for _ in range(flushed):
+            append(log, batch(size=700))
+        await log.sync()
+        drive.faults.append(Fault("sync", "/data/t-0/"))
+        append(log, batch(size=700))
+        with pytest.raises(DiskFailed):
+            await log.sync()
+        cast(SimulatedDisk, first.disk).process.die()
+
+        second = log_dirs(SimulatedDisk(drive, Process("second")), "/data")
+        await second.open()
+        found = second.logs[TopicPartition("t", 0)]
+        assert found.end_offset == flushed, "what was never stored is not a record"
+        assert append(found, batch(size=700)) == flushed
+        await found.sync()
+        drive.lose_power()
+
+        third = log_dirs(SimulatedDisk(drive, Process("third")), "/data")
+        await third.open()
+        assert third.logs[TopicPartition("t", 0)].end_offset == flushed + 1, "what was shown and synced stays"
+        await third.close()
+
+    asyncio.run(act())
+
+
+def test_recovery_keeps_what_a_killed_process_left_in_memory() -> None:
+    async def act() -> None:
+        drive = Drive(random.Random(1))
+        drive.make_dirs("/data", durable=True)
+        first = log_dirs(SimulatedDisk(drive, Process("first")), "/data")
+        await first.open()
+        log = first.create("t", TOPIC_ID, 0)
+        for _ in range(3):
+            append(log, batch())
+        first.flush_set.flush_all()
+        cast(SimulatedDisk, first.disk).process.die()
+        second = log_dirs(SimulatedDisk(drive, Process("second")), "/data")
+        await second.open()
+        assert second.logs[TopicPartition("t", 0)].end_offset == 3
+        await second.close()
+
+    asyncio.run(act())
