@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from moldau.cli.output import FORMAT, human_bytes, print_facts, print_rows
+from moldau.cli.output import FORMAT, print_facts, print_rows
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import admin
 from moldau.client.cluster import Cluster
@@ -105,6 +105,4 @@ def storage(format_: str, bootstrap: str, timeout_s: float) -> None:
         ]
 
     rows = with_cluster(bootstrap, work, timeout_s=timeout_s)
-    if format_ == "table":
-        rows = [{**row, "size_bytes": human_bytes(row["size_bytes"])} for row in rows]
     print_rows(rows, format_, empty="No data yet.")

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from moldau.cli.output import FORMAT, print_facts, print_rows
-from moldau.cli.pairs import parse_pairs
+from moldau.cli.output import FORMAT, Deeds, print_facts, print_rows
+from moldau.cli.pairs import parse_settings
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import admin
 from moldau.client.cluster import Cluster
@@ -44,16 +44,22 @@ def get(
     print_rows(rows, format_, empty="Everything is at its default. Add --all to see the defaults.")
 
 
-@config.command("set", help="Change settings of a topic or a broker; KEY= alone gives the empty value.")
+@config.command(
+    "set",
+    help="Change settings of a topic or a broker: retention.ms=7d segment.bytes=64MiB. KEY= gives the empty value.",
+)
 @KIND
 @click.argument("name")
 @click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
 @click.option("--dry-run", is_flag=True, help="Let the broker check the change without doing it.")
+@FORMAT
 @BOOTSTRAP
 @TIMEOUT
-def set_(kind: str, name: str, pairs: tuple[str, ...], dry_run: bool, bootstrap: str, timeout_s: float) -> None:
-    changes: list[tuple[str, str, str | None]] = [("set", key, value) for key, value in parse_pairs(pairs).items()]
-    _alter(kind, name, changes, dry_run, bootstrap, timeout_s)
+def set_(
+    kind: str, name: str, pairs: tuple[str, ...], dry_run: bool, format_: str, bootstrap: str, timeout_s: float
+) -> None:
+    changes: list[tuple[str, str, str | None]] = [("set", key, value) for key, value in parse_settings(pairs).items()]
+    _alter(kind, name, changes, dry_run, format_, bootstrap, timeout_s)
 
 
 @config.command(help="Remove settings, so that the default holds again.")
@@ -61,11 +67,14 @@ def set_(kind: str, name: str, pairs: tuple[str, ...], dry_run: bool, bootstrap:
 @click.argument("name")
 @click.argument("keys", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Let the broker check the change without doing it.")
+@FORMAT
 @BOOTSTRAP
 @TIMEOUT
-def unset(kind: str, name: str, keys: tuple[str, ...], dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+def unset(
+    kind: str, name: str, keys: tuple[str, ...], dry_run: bool, format_: str, bootstrap: str, timeout_s: float
+) -> None:
     changes: list[tuple[str, str, str | None]] = [("delete", key, None) for key in keys]
-    _alter(kind, name, changes, dry_run, bootstrap, timeout_s)
+    _alter(kind, name, changes, dry_run, format_, bootstrap, timeout_s)
 
 
 @config.command(help="Show what differs between two topics or two brokers.")
@@ -80,13 +89,13 @@ def diff(kind: str, one: str, other: str, format_: str, bootstrap: str, timeout_
         left = {row.name: row.value for row in await admin.describe_configs(cluster, _KINDS[kind], one)}
         right = {row.name: row.value for row in await admin.describe_configs(cluster, _KINDS[kind], other)}
         return [
-            {"key": key, one: left.get(key), other: right.get(key)}
+            {"key": key, "one": left.get(key), "other": right.get(key)}
             for key in sorted({*left, *right})
             if left.get(key) != right.get(key)
         ]
 
     rows = with_cluster(bootstrap, work, timeout_s=timeout_s)
-    print_rows(rows, format_, empty=f"{one} and {other} have the same settings.")
+    print_rows(rows, format_, empty=f"{one} and {other} have the same settings.", heads={"one": one, "other": other})
 
 
 @config.command(help="Explain a setting: meaning, default, bounds, scope, and whether it can change at run time.")
@@ -107,13 +116,18 @@ def _alter(
     name: str,
     changes: list[tuple[str, str, str | None]],
     dry_run: bool,
+    format_: str,
     bootstrap: str,
     timeout_s: float,
 ) -> None:
+    deeds = Deeds(format_)
+
     async def work(cluster: Cluster) -> None:
         await admin.alter_configs(cluster, _KINDS[kind], name, changes, validate_only=dry_run)
         verb = "would be" if dry_run else "is"
         for operation, key, value in changes:
-            click.echo(f"{key} {verb} {'back at its default' if operation == 'delete' else f'now {value!r}'}")
+            now = "back at its default" if operation == "delete" else f"now {value!r}"
+            deeds.tell(f"{key} {verb} {now}", key=key, value=value, done=not dry_run)
 
     with_cluster(bootstrap, work, timeout_s=timeout_s)
+    deeds.close()

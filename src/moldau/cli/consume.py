@@ -11,7 +11,7 @@ from moldau.cli.record_format import compile_format
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client.cluster import Cluster
 from moldau.client.consumer import read
-from moldau.client.offsets import Anchor, Position, parse_position, refuse_out_of_range, resolve
+from moldau.client.offsets import POSITION_FORMS, Anchor, Position, parse_position, refuse_out_of_range, resolve
 from moldau.model.ids import TopicPartition
 
 
@@ -23,13 +23,13 @@ from moldau.model.ids import TopicPartition
     "start",
     default="end",
     show_default=True,
-    help="start, end, N, +N, -N or @timestamp; FROM:UNTIL stops before the second.",
+    help=f"{POSITION_FORMS}; FROM:UNTIL stops before the second.",
 )
 @click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
 @click.option("-n", "--num", "count", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("-f", "--format", "format_", default="%v\\n", show_default=True, help="Percent format, or json.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per line (same as -f json).")
+@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per line: short for --format json.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),

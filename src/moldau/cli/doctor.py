@@ -1,11 +1,11 @@
 """`moldau doctor`: look at the environment, the system, the settings and a running cluster, and say what to mend.
 
-Exit status 0 when all is well, 1 when there are warnings, 2 when there are errors.
+Exit status 0 when nothing has to be mended (warnings alone do not fail a script, unless it says --strict), 1 when there
+are errors, 2 when the command itself was wrong.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import resource
@@ -21,6 +21,7 @@ import click
 
 from moldau.cli import run_file
 from moldau.cli.local_broker import DEFAULT_DATA_DIR, default_bootstrap
+from moldau.cli.output import FORMAT, counted, print_document
 from moldau.cli.session import BOOTSTRAP
 
 OK: Final = "ok"
@@ -39,12 +40,15 @@ class Finding:
     fix: str = ""
 
 
-@click.command(help="Check this machine, the settings and a running cluster.")
+@click.command(
+    help="Check this machine, the settings and a running cluster.", epilog="Exit status 1 if there are errors."
+)
 @click.option("--data-dir", default=DEFAULT_DATA_DIR, show_default=True, type=click.Path(path_type=Path))
 @click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 for warnings too.")
+@FORMAT
 @BOOTSTRAP
-def doctor(data_dir: Path, config_file: Path | None, as_json: bool, bootstrap: str) -> None:
+def doctor(data_dir: Path, config_file: Path | None, strict: bool, format_: str, bootstrap: str) -> None:
     running = run_file.read(data_dir)
     findings = [
         *check_environment(),
@@ -53,12 +57,12 @@ def doctor(data_dir: Path, config_file: Path | None, as_json: bool, bootstrap: s
         *check_settings(config_file),
         *check_cluster(running.bootstrap if running is not None and bootstrap == default_bootstrap() else bootstrap),
     ]
-    if as_json:
-        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
-    else:
+    if format_ == "table":
         _print(findings)
-    states = {finding.state for finding in findings}
-    raise SystemExit(2 if ERROR in states else 1 if WARNING in states else 0)
+    else:
+        print_document([asdict(finding) for finding in findings], format_)
+    bad = (ERROR, WARNING) if strict else (ERROR,)
+    raise SystemExit(1 if any(finding.state in bad for finding in findings) else 0)
 
 
 def check_environment() -> Iterator[Finding]:
@@ -69,7 +73,7 @@ def check_environment() -> Iterator[Finding]:
     if hot_path_is_compiled():
         yield Finding(area, OK, "hot modules compiled")
     else:
-        fix = "install a C compiler, then: pip install --force-reinstall --no-binary moldau moldau"
+        fix = "install a C compiler, then install moldau again"
         yield Finding(area, WARNING, "hot modules run uncompiled, about five times slower", fix)
     if find_spec("uvloop") is None and sys.platform != "win32":
         yield Finding(area, WARNING, "uvloop is missing", 'pip install "moldau[fast]"')
@@ -151,17 +155,15 @@ def check_cluster(bootstrap: str) -> Iterator[Finding]:
     async def look(cluster: Cluster) -> list[Finding]:
         await cluster.refresh(None)
         count = len(cluster.brokers)
-        found = [
-            Finding(area, OK, f"{count} broker{'s' * (count != 1)} at {bootstrap}, controller {cluster.controller_id}")
-        ]
+        found = [Finding(area, OK, f"{counted(count, 'broker')} at {bootstrap}, controller {cluster.controller_id}")]
         views = list(cluster.topics.items())
         leaderless = [f"{name}-{p.index}" for name, view in views for p in view.partitions if p.leader < 0]
         lagging = [f"{name}-{p.index}" for name, view in views for p in view.partitions if len(p.isr) < len(p.replicas)]
         single = [name for name, view in views if view.partitions and len(view.partitions[0].replicas) == 1]
-        found.append(_count(area, leaderless, ERROR, "partitions without a leader", "every partition has a leader"))
-        found.append(_count(area, lagging, WARNING, "partitions with replicas out of sync", "all replicas in sync"))
+        found.append(_count(area, leaderless, ERROR, "partition", "without a leader", "every partition has a leader"))
+        found.append(_count(area, lagging, WARNING, "partition", "with replicas out of sync", "all replicas in sync"))
         if count > 1 and single:
-            found.append(_count(area, single, WARNING, "topics with a single replica", ""))
+            found.append(_count(area, single, WARNING, "topic", "with a single replica", ""))
         return found
 
     try:
@@ -170,10 +172,12 @@ def check_cluster(bootstrap: str) -> Iterator[Finding]:
         yield Finding(area, WARNING, f"{failure.message} at {bootstrap}", "moldau up")
 
 
-def _count(area: str, names: list[str], state: str, problem: str, fine: str) -> Finding:
+def _count(area: str, names: list[str], state: str, noun: str, problem: str, fine: str) -> Finding:
     if not names:
         return Finding(area, OK, fine)
-    return Finding(area, state, f"{len(names)} {problem}: {', '.join(names[:5])}{' ...' * (len(names) > 5)}")
+    return Finding(
+        area, state, f"{counted(len(names), noun)} {problem}: {', '.join(names[:5])}{' ...' * (len(names) > 5)}"
+    )
 
 
 def _print(findings: list[Finding]) -> None:
@@ -187,4 +191,4 @@ def _print(findings: list[Finding]) -> None:
             click.echo(f"  {'':<13}  fix: {finding.fix}")
     errors = sum(finding.state == ERROR for finding in findings)
     warnings = sum(finding.state == WARNING for finding in findings)
-    click.echo(f"  {errors} errors, {warnings} warnings.")
+    click.echo(f"  {counted(errors, 'error')}, {counted(warnings, 'warning')}.")

@@ -166,7 +166,8 @@ class PlainError(click.ClickException):
     def show(self, file: object = None) -> None:
         head, *body = self.lines()
         marker, _, rest = head.partition(":")
-        click.echo(click.style(marker, fg="red", bold=True) + ":" + rest, err=True)
+        coloured = click.style(marker, fg="red", bold=True)
+        click.echo(f"{coloured}:{rest}", err=True, color=False if os.environ.get("NO_COLOR") else None)
         for line in body:
             click.echo(line, err=True)
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import click
 
 from moldau.cli.errors import CATALOGUE
+from moldau.cli.output import FORMAT, print_document
 
 
 @click.command(help="Explain an error code such as MD-1001.")
 @click.argument("code", required=False)
-def explain(code: str | None) -> None:
-    if code is None:
-        for name, entry in CATALOGUE.items():
-            click.echo(f"{name}  {entry.title}")
-        return
-    wanted = CATALOGUE.get(code.upper())
-    if wanted is None:
+@FORMAT
+def explain(code: str | None, format_: str) -> None:
+    wanted = list(CATALOGUE) if code is None else [code.upper()]
+    if wanted[0] not in CATALOGUE:
         raise click.UsageError(f"There is no error code '{code}'. `moldau explain` lists them all.")
-    click.echo(f"{code.upper()}: {wanted.title}\n\n{wanted.text}")
+    if format_ != "table":
+        rows = [{"code": name, "title": CATALOGUE[name].title, "text": CATALOGUE[name].text} for name in wanted]
+        print_document(rows if code is None else rows[0], format_)
+        return
+    for name in wanted:
+        entry = CATALOGUE[name]
+        click.echo(f"{name}  {entry.title}" if code is None else f"{name}: {entry.title}\n\n{entry.text}")

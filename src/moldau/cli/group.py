@@ -13,11 +13,13 @@ from moldau.cli import group_seek
 from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
 from moldau.cli.group_tables import GroupReport, describe_rows, group_facts, member_rows, seek_rows
-from moldau.cli.output import FORMAT, counted, print_facts, print_rows
+from moldau.cli.output import FORMAT, Deeds, counted, print_facts, print_rows
+from moldau.cli.quantities import SECONDS
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import groups, lag
 from moldau.client.cluster import Cluster
 from moldau.client.failures import BrokerRefused
+from moldau.client.offsets import POSITION_FORMS
 from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition
 
@@ -57,9 +59,7 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], format_: str, bootstr
 @group.command(help="Show a group's members, offsets and lag, in records and in seconds.")
 @click.argument("names", nargs=-1, required=True)
 @click.option("--members", "with_members", is_flag=True, help="Show the members instead of the partitions.")
-@click.option(
-    "--watch", "watch_s", type=float, help="Look again every SECONDS, and judge the trend.", metavar="SECONDS"
-)
+@click.option("--watch", "watch_s", type=SECONDS, help="Look again every so often (5s, 1m), and judge the trend.")
 @click.option("--count", type=int, default=0, help="Stop watching after this many looks.", hidden=True)
 @FORMAT
 @BOOTSTRAP
@@ -109,9 +109,7 @@ def describe(
     help="Move a group's offsets. Shows what would change; --execute does it. The group must have no members."
 )
 @click.argument("name")
-@click.option(
-    "--to", "to", metavar="WHERE", help="start, end, OFFSET, +N, -N, @TIMESTAMP, or a duration back: 10m, 2h."
-)
+@click.option("--to", "to", metavar="WHERE", help=f"{POSITION_FORMS}.")
 @click.option("--to-group", metavar="GROUP", help="To where another group is.")
 @click.option("--to-file", type=click.Path(exists=True, dir_okay=False), help="Lines of: topic partition offset.")
 @click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC[:P,P]", help="Only these; repeatable.")
@@ -152,9 +150,12 @@ def seek(
 @click.argument("names", nargs=-1, required=True)
 @YES
 @DRY_RUN
+@FORMAT
 @BOOTSTRAP
 @TIMEOUT
-def delete(names: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+def delete(names: tuple[str, ...], yes: bool, dry_run: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
+    deeds = Deeds(format_)
+
     async def look(cluster: Cluster) -> dict[str, str]:
         found = {}
         for name in names:
@@ -167,15 +168,16 @@ def delete(names: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, tim
     async def remove(cluster: Cluster) -> None:
         for name in found:
             await groups.delete_group(cluster, name)
-            click.echo(f"deleted {name}")
+            deeds.tell(f"deleted {name}", group=name, deleted=True)
 
     found = with_cluster(bootstrap, _explained(look), timeout_s=timeout_s)
     if dry_run:
         for name, contents in found.items():
-            click.echo(f"{name} would be deleted: {contents}")
-        return
-    ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
-    with_cluster(bootstrap, _explained(remove), timeout_s=timeout_s)
+            deeds.tell(f"{name} would be deleted: {contents}", group=name, deleted=False)
+    else:
+        ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
+        with_cluster(bootstrap, _explained(remove), timeout_s=timeout_s)
+    deeds.close()
 
 
 @group.command(
@@ -185,10 +187,17 @@ def delete(names: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, tim
 @click.option("-t", "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P,P]", help="Repeatable.")
 @YES
 @DRY_RUN
+@FORMAT
 @BOOTSTRAP
 @TIMEOUT
 def offset_delete(
-    name: str, topics: tuple[str, ...], yes: bool, dry_run: bool, bootstrap: str, timeout_s: float
+    name: str,
+    topics: tuple[str, ...],
+    yes: bool,
+    dry_run: bool,
+    format_: str,
+    bootstrap: str,
+    timeout_s: float,
 ) -> None:
     chosen = group_seek.parse_topics(topics)
 
@@ -203,16 +212,16 @@ def offset_delete(
         await groups.delete_offsets(cluster, name, list(found))
 
     found = with_cluster(bootstrap, _explained(look), timeout_s=timeout_s)
-    if not found:
-        click.echo(f"{name} has no offsets there")
-        return
-    if not dry_run:
+    if found and not dry_run:
         ask(f"Forget {', '.join(map(str, found))} of {name}?", yes=yes)
         with_cluster(bootstrap, _explained(forget), timeout_s=timeout_s)
+    deeds = Deeds(format_)
     for partition, offset in found.items():
-        click.echo(
-            f"{'would forget' if dry_run else 'forgot'} {partition}, which {'is' if dry_run else 'was'} at {offset}"
-        )
+        was = f"would forget {partition}, which is" if dry_run else f"forgot {partition}, which was"
+        deeds.tell(f"{was} at {offset}", topic=partition.topic, partition=partition.partition, committed=offset)
+    if not found and format_ == "table":
+        click.echo(f"{name} has no offsets there")
+    deeds.close()
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,8 @@ from moldau.client.cluster import Cluster
 from moldau.client.offsets import (
     EARLIEST,
     LATEST,
-    Anchor,
     Position,
     list_offsets,
-    parse_duration_ms,
     parse_position,
     resolve,
 )
@@ -75,11 +72,9 @@ def parse_target(to: str | None, to_group: str | None, to_file: str | None, *, n
         return Target(offsets=read_offsets(to_file, Path(to_file).read_text(encoding="utf-8")))
     text = (to or "").strip()
     try:
-        if re.fullmatch(r"-?(\d+(\.\d+)?(ms|[smhdw]))+", text):
-            return Target(Position(Anchor.TIME, now_ms - parse_duration_ms(text.lstrip("-"))))
         return Target(parse_position(text, now_ms))
     except ValueError as mistake:
-        raise click.BadParameter(f"{mistake}, or a duration such as 10m", param_hint="--to") from None
+        raise click.BadParameter(str(mistake), param_hint="--to") from None
 
 
 def read_offsets(name: str, text: str) -> dict[TopicPartition, int]:

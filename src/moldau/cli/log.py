@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from moldau.cli.errors import PlainError
+from moldau.cli.output import FORMAT, counted, to_yaml
 from moldau.core.log import index
 from moldau.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot
 from moldau.model.failures import CorruptBatch
@@ -18,6 +19,9 @@ from moldau.records.batch import HEADER_BYTES, BatchHeader, batch_crc_ok, parse_
 from moldau.records.reader import iterate_batch
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+SEGMENTS = (".log", ".log.deleted", ".log.cleaned", ".log.swap")
+TEXTS = ("-checkpoint", ".metadata", ".properties")
+KNOWN = (*SEGMENTS, *TEXTS, ".index", ".timeindex", ".txnindex", ".snapshot")
 Row = dict[str, Any]
 
 
@@ -29,23 +33,37 @@ def log() -> None:
 @log.command(
     help="Print batches, index entries, producer snapshots and checkpoints. Exit status 1 if a file is damaged."
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|DIRECTORY...", type=click.Path(exists=True))
 @click.option("-d", "--deep", is_flag=True, help="Print every record of every batch too.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.option("--verify-only", is_flag=True, help="Check checksums and order, print only what is wrong.")
-def dump(files: tuple[str, ...], deep: bool, as_json: bool, verify_only: bool) -> None:
+@FORMAT
+def dump(paths: tuple[str, ...], deep: bool, verify_only: bool, format_: str) -> None:
     damaged = False
-    for path in files:
-        if not as_json:
-            click.echo(f"{path} ({os.path.getsize(path):,} bytes)")
+    for path in (file for given in paths for file in _files(given)):
+        if format_ == "table":
+            click.echo(f"{path} ({counted(os.path.getsize(path), 'byte')})")
         for row in rows_of(path, deep=deep):
             damaged = damaged or "problem" in row
             if not verify_only or "problem" in row:
-                _print(row, as_json)
+                _print(path, row, format_)
     if damaged:
         raise SystemExit(1)
-    if verify_only and not as_json:
+    if verify_only and format_ == "table":
         click.echo("no damage found")
+
+
+def _files(path: str) -> list[str]:
+    """The file itself, or everything in a directory that belongs to a log, in order."""
+    if not os.path.isdir(path):
+        return [path]
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names if name.endswith(KNOWN)]
+    if not found:
+        raise PlainError("MD-2006", "no files of a log in this directory", facts=[("path", path), ("known", _known())])
+    return sorted(found)
+
+
+def _known() -> str:
+    return ".log .index .timeindex .txnindex .snapshot, checkpoints, partition.metadata"
 
 
 def rows_of(path: str, *, deep: bool = False) -> Iterator[Row]:
@@ -54,7 +72,7 @@ def rows_of(path: str, *, deep: bool = False) -> Iterator[Row]:
 
     disk = RealDisk()
     name = os.path.basename(path)
-    if name.endswith((".log", ".log.deleted", ".log.cleaned", ".log.swap")):
+    if name.endswith(SEGMENTS):
         yield from _batches(disk.open(path), deep)
         return
     data = disk.read(path)
@@ -76,14 +94,14 @@ def rows_of(path: str, *, deep: bool = False) -> Iterator[Row]:
             yield {"offset": base_offset + index.offset_at(data, slot), "position": index.position_at(data, slot)}
     elif name.endswith(".snapshot"):
         yield from _producers(data)
-    elif name.endswith(("-checkpoint", ".metadata", ".properties")):
+    elif name.endswith(TEXTS):
         for line in data.decode(errors="replace").splitlines():
             yield {"line": line}
     else:
         raise PlainError(
             "MD-2006",
             f"'{name}' is not a file of a log directory",
-            facts=[("known", ".log .index .timeindex .txnindex .snapshot, checkpoints, partition.metadata")],
+            facts=[("known", _known())],
         )
 
 
@@ -167,9 +185,13 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode(errors="backslashreplace")
 
 
-def _print(row: Row, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(row))
-        return
-    indent = "    " if "key" in row else "  "
-    click.echo(indent + "  ".join(f"{name}={value}" for name, value in row.items() if value not in (None, False)))
+def _print(path: str, row: Row, format_: str) -> None:
+    """Row by row, because a log may be larger than memory: JSON lines, or the items of one YAML list."""
+    if format_ == "json":
+        click.echo(json.dumps({"file": path, **row}))
+    elif format_ == "yaml":
+        click.echo("\n".join(to_yaml([{"file": path, **row}])))
+    else:
+        indent = "    " if "key" in row else "  "
+        shown = (f"{name}={value}" for name, value in row.items() if value is not None and value is not False)
+        click.echo(indent + "  ".join(shown))

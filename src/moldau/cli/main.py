@@ -85,7 +85,8 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "--version", prog_name="moldau", message="%(prog)s %(version)s")
-def root() -> None:
+@click.pass_context
+def root(ctx: click.Context) -> None:
     """moldau: a distributed commit log in Python that speaks the Kafka protocol.
 
     \b
@@ -94,6 +95,8 @@ def root() -> None:
                          echo hello | moldau produce orders
                          moldau consume orders -o start -e
     """
+    if os.environ.get("NO_COLOR"):  # https://no-color.org; click does not ask for it
+        ctx.color = False
 
 
 def main() -> None:

@@ -13,9 +13,10 @@ import click
 from moldau.cli import pipeline_run
 from moldau.cli.errors import PlainError
 from moldau.cli.local_broker import default_bootstrap
-from moldau.cli.output import FORMAT, print_facts, print_rows
+from moldau.cli.output import FORMAT, Deeds, print_facts, print_rows
 from moldau.cli.pairs import parse_pairs
 from moldau.cli.pipeline_tables import event_rows, query_rows, run_facts, run_rows
+from moldau.cli.quantities import SECONDS
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client.cluster import Cluster
 
@@ -72,31 +73,37 @@ def run(
 @click.option(
     "--deep", is_flag=True, help="Also start Spark and look up every column and type; calls the functions of steps."
 )
+@FORMAT
 @TIMEOUT
-def validate(files: tuple[Path, ...], variables: tuple[str, ...], connect: bool, deep: bool, timeout_s: float) -> None:
-    failed = False
+def validate(
+    files: tuple[Path, ...], variables: tuple[str, ...], connect: bool, deep: bool, format_: str, timeout_s: float
+) -> None:
+    failures = []
+    deeds = Deeds(format_)
     for file in files:
         try:
-            for line in pipeline_run.validate(
+            first, *notes = pipeline_run.validate(
                 file, _variables(variables), connect=connect, deep=deep, timeout_s=timeout_s
-            ):
-                click.echo(line)
+            )
+            told = [note.strip() for note in notes]
+            deeds.tell("\n".join([first, *notes]), file=str(file), fine=True, mistakes=[], notes=told)
         except PlainError as error:
-            if len(files) == 1:
-                raise
-            error.show()
-            failed = True
-    if failed:
+            mistakes = [{"place": place, "what": what} for place, what in error.facts]
+            failures.append(error)
+            if format_ != "table":
+                deeds.tell("", file=str(file), fine=False, error=error.message, mistakes=mistakes, notes=[])
+            elif len(files) > 1:
+                error.show()
+    deeds.close()
+    if failures and format_ == "table" and len(files) == 1:
+        raise failures[0]
+    if failures:
         raise SystemExit(1)
-
-
-JSON = click.option("--json", "format_", flag_value="json", help="Short for --format json.")
 
 
 @pipeline.command("list", help="List pipelines that run or ran, on any machine.")
 @click.option("--all", "every", is_flag=True, help="Every run, not only the newest of each pipeline.")
 @FORMAT
-@JSON
 @BOOTSTRAP
 @TIMEOUT
 def list_(every: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
@@ -112,7 +119,6 @@ def list_(every: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
 @click.argument("name")
 @click.option("--run", "run_id", metavar="RUN", help="An older run; the newest is shown otherwise.")
 @FORMAT
-@JSON
 @BOOTSTRAP
 @TIMEOUT
 def show(name: str, run_id: str | None, format_: str, bootstrap: str, timeout_s: float) -> None:
@@ -133,9 +139,10 @@ def show(name: str, run_id: str | None, format_: str, bootstrap: str, timeout_s:
 @pipeline.command(help="Ask a pipeline to finish its batch and stop, wherever it runs.")
 @click.argument("name")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it has stopped.")
+@FORMAT
 @BOOTSTRAP
-@click.option("--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait.")
-def stop(name: str, wait: bool, bootstrap: str, timeout_s: float) -> None:
+@click.option("--timeout", "timeout_s", type=SECONDS, default="60s", show_default=True, help="How long to wait.")
+def stop(name: str, wait: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
     import asyncio
 
     from moldau.pipelines import events, journal
@@ -160,7 +167,9 @@ def stop(name: str, wait: bool, bootstrap: str, timeout_s: float) -> None:
             live = [run for run in found if run.is_live(_now_ms())]
 
     with_cluster(bootstrap, work, timeout_s=10.0)
-    click.echo(f"{name} {'stopped' if wait else 'was asked to stop'}")
+    deeds = Deeds(format_)
+    deeds.tell(f"{name} {'stopped' if wait else 'was asked to stop'}", pipeline=name, stopped=wait)
+    deeds.close()
 
 
 # -- inside ----------------------------------------------------------------------------------------------------------
@@ -217,5 +226,5 @@ def _did_not_stop(name: str, runs: list[str], timeout_s: float) -> PlainError:
         "MD-3007",
         "the pipeline did not stop in time",
         facts=[("pipeline", name), ("runs", ", ".join(runs)), ("waited", f"{timeout_s:g} s")],
-        fixes=["wait longer with --timeout SECONDS", "or end its process on its machine: moldau pipeline show " + name],
+        fixes=["wait longer: --timeout 5m", "or end its process on its machine: moldau pipeline show " + name],
     )

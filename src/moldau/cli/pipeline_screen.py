@@ -9,12 +9,23 @@ from typing import Any, Final
 
 import click
 
-from moldau.cli.output import human_bytes
+from moldau.cli.output import console, human_bytes
 from moldau.pipelines.progress import QueryFacts
 
 LINE_EVERY_S: Final = 5.0
 REDRAW_EVERY_S: Final = 0.5
-COLUMNS: Final = ("query", "now", "batch", "rows in", "rows/s in", "rows/s out", "lag", "lag s", "batch ms", "state")
+COLUMNS: Final = (
+    "query",
+    "now",
+    "batch",
+    "rows in",
+    "rows/s in",
+    "rows/s out",
+    "lag",
+    "lag (s)",
+    "batch (ms)",
+    "state",
+)
 
 
 def cells(facts: QueryFacts) -> list[str]:
@@ -115,10 +126,9 @@ class LiveTable(Silent):
     """One table that is drawn again in place; what happens scrolls above it."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(highlight=False)
+        self._console = console()
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
         self._drawn = 0.0

@@ -6,6 +6,8 @@ import asyncio
 
 import click
 
+from moldau.cli.output import FORMAT, counted, print_facts
+from moldau.cli.quantities import MOMENT
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.cli.standard_input import INTERRUPTED, Input
 from moldau.client.cluster import Cluster
@@ -24,11 +26,17 @@ FLUSH_EVERY = 10_000
 @click.option("-z", "--compression", "codec", type=click.Choice(list(CODECS)), default="none", show_default=True)
 @click.option("-Z", "--empty-is-null", is_flag=True, help="Send an empty value (and key) as null: a tombstone.")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option("--timestamp", "timestamp_ms", type=int, help="Milliseconds since 1970; now by default.")
+@click.option(
+    "--timestamp",
+    "timestamp_ms",
+    type=MOMENT,
+    help="2026-11-15T12:00, -10m, or milliseconds since 1970; now by default.",
+)
 @click.option(
     "--no-create", is_flag=True, help="Fail when the topic does not exist, even if the broker creates topics."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Do not say what was sent.")
+@FORMAT
 @BOOTSTRAP
 @TIMEOUT
 def produce(
@@ -44,6 +52,7 @@ def produce(
     timestamp_ms: int | None,
     no_create: bool,
     quiet: bool,
+    format_: str,
     bootstrap: str,
     timeout_s: float,
 ) -> None:
@@ -77,7 +86,7 @@ def produce(
                 deliveries += await producer.flush()
         deliveries += await producer.flush()
         if not quiet:
-            _summarise(topic, deliveries, acks)
+            _summarise(topic, deliveries, acks, format_)
         return source.was_interrupted
 
     try:
@@ -106,7 +115,8 @@ def _unescape(text: str) -> bytes:
     return text.encode().decode("unicode_escape").encode("latin-1")
 
 
-def _summarise(topic: str, deliveries: list[Delivery], acks: str) -> None:
+def _summarise(topic: str, deliveries: list[Delivery], acks: str, format_: str) -> None:
+    """In words on standard error, beside whatever a pipe carries; as a document on standard output."""
     counts: dict[int, list[int]] = {}
     for delivery in deliveries:
         row = counts.setdefault(delivery.partition.partition, [0, delivery.base_offset, delivery.base_offset])
@@ -114,8 +124,19 @@ def _summarise(topic: str, deliveries: list[Delivery], acks: str) -> None:
         row[1] = min(row[1], delivery.base_offset)
         row[2] = max(row[2], delivery.base_offset + delivery.count - 1)
     total = sum(row[0] for row in counts.values())
-    click.echo(f"sent {total:,} record{'s' * (total != 1)} to {topic}", err=True)
-    if acks == "0":
+    known = acks != "0"
+    if format_ != "table":
+        rows = [
+            {
+                "partition": partition,
+                "records": count,
+                "first": first if known else None,
+                "last": last if known else None,
+            }
+            for partition, (count, first, last) in sorted(counts.items())
+        ]
+        print_facts({"topic": topic, "records": total, "partitions": rows}, format_)
         return
-    for partition, (count, first, last) in sorted(counts.items()):
+    click.echo(f"sent {counted(total, 'record')} to {topic}", err=True)
+    for partition, (count, first, last) in sorted(counts.items()) if known else ():
         click.echo(f"  partition {partition}: {count:,} at offsets {first} to {last}", err=True)

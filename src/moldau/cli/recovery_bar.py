@@ -6,6 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.output import console
+
 if TYPE_CHECKING:
     from moldau.storage.open_dirs import OpenProgress
 
@@ -38,7 +40,6 @@ class RecoveryBar:
             self._progress = None
 
     def _open(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._progress = Progress(
@@ -46,7 +47,7 @@ class RecoveryBar:
             BarColumn(bar_width=30),
             DownloadColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=console(stderr=True),
             transient=True,
         )
         self._task = self._progress.add_task("recovering logs", total=1)

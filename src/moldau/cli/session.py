@@ -12,6 +12,7 @@ import click
 from moldau.cli.errors import PlainError
 from moldau.cli.local_broker import DEFAULT_IN_WORDS, default_bootstrap
 from moldau.cli.output import counted
+from moldau.cli.quantities import SECONDS
 from moldau.client.cluster import Cluster, parse_bootstrap
 from moldau.client.failures import AnswerTimedOut, BrokerRefused, NoBrokerAnswers, UnknownPartition
 from moldau.model.errors import ErrorCode
@@ -43,7 +44,12 @@ BOOTSTRAP: Callable[[F], F] = click.option(
     help="Where to find the cluster.",
 )
 TIMEOUT: Callable[[F], F] = click.option(
-    "--timeout", "timeout_s", type=float, default=10.0, show_default=True, help="Seconds to wait for an answer."
+    "--timeout",
+    "timeout_s",
+    type=SECONDS,
+    default="10s",
+    show_default=True,
+    help="How long to wait for an answer; a bare number is seconds.",
 )
 
 
@@ -72,7 +78,7 @@ def with_cluster(bootstrap: str, work: Callable[[Cluster], Awaitable[T]], *, tim
             "MD-1004",
             "the answer took too long",
             facts=[("where", failure.address), ("asked", f"{failure.api_name}, waited {failure.timeout_s:g} s")],
-            fixes=["moldau doctor", "or wait longer with --timeout SECONDS"],
+            fixes=["moldau doctor", "or wait longer: --timeout 1m"],
         ) from failure
     except (PeerGone, WireError) as failure:
         raise PlainError(

@@ -8,12 +8,12 @@ import click
 
 from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
-from moldau.cli.output import FORMAT, counted, human_bytes, print_facts, print_rows
-from moldau.cli.pairs import parse_pairs
+from moldau.cli.output import FORMAT, Deeds, counted, human_bytes, print_facts, print_rows
+from moldau.cli.pairs import parse_settings
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import admin
 from moldau.client.cluster import Cluster, TopicView
-from moldau.client.offsets import EARLIEST, LATEST, list_offsets, parse_position, resolve
+from moldau.client.offsets import EARLIEST, LATEST, POSITION_FORMS, list_offsets, parse_position, resolve
 from moldau.model.ids import TopicPartition
 
 
@@ -26,9 +26,17 @@ def topic() -> None:
 @click.argument("names", nargs=-1, required=True)
 @click.option("-p", "--partitions", type=int, default=-1, help="How many; the broker's num.partitions by default.")
 @click.option("-r", "--replicas", type=int, default=-1, help="How many; default.replication.factor by default.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A topic setting; repeatable.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A topic setting such as retention.ms=7d or segment.bytes=64MiB; repeatable.",
+)
 @click.option("--if-not-exists", is_flag=True, help="Succeed when the topic is there already.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check the request without doing it.")
+@FORMAT
 @BOOTSTRAP
 @TIMEOUT
 def create(
@@ -38,28 +46,32 @@ def create(
     configs: tuple[str, ...],
     if_not_exists: bool,
     dry_run: bool,
+    format_: str,
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    settings = parse_pairs(configs)
+    settings = parse_settings(configs)
+    deeds = Deeds(format_)
 
     async def work(cluster: Cluster) -> None:
         for name in names:
             if if_not_exists:
                 await cluster.refresh([name])
                 if name in cluster.topics:
-                    click.echo(f"{name} exists already, with {_partitions(cluster.topics[name])}")
+                    view = cluster.topics[name]
+                    deeds.tell(f"{name} exists already, with {_partitions(view)}", **_created(view, created=False))
                     continue
             await admin.create_topic(
                 cluster, name, partitions=partitions, replication=replicas, configs=settings, validate_only=dry_run
             )
             if dry_run:
-                click.echo(f"{name} could be created")
+                deeds.tell(f"{name} could be created", topic=name, created=False)
                 continue
             view = await cluster.topic(name)
-            click.echo(f"created {name} with {_partitions(view)}")
+            deeds.tell(f"created {name} with {_partitions(view)}", **_created(view, created=True))
 
     with_cluster(bootstrap, work, timeout_s=timeout_s)
+    deeds.close()
 
 
 @topic.command("list", help="List topics.")
@@ -129,7 +141,7 @@ def describe(name: str, plot: bool, format_: str, bootstrap: str, timeout_s: flo
     for key, value in settings.items():
         click.echo(f"  {key}={value}")
     click.echo()
-    print_rows([{**row, "size_bytes": human_bytes(row["size_bytes"])} for row in rows], "table")
+    print_rows(rows, "table")
     if plot:
         _plot_sizes(rows)
 
@@ -138,20 +150,24 @@ def describe(name: str, plot: bool, format_: str, bootstrap: str, timeout_s: flo
 @click.argument("name")
 @click.argument("total", type=click.IntRange(min=1))
 @click.option("--dry-run", is_flag=True, help="Let the broker check the request without doing it.")
+@FORMAT
 @BOOTSTRAP
 @TIMEOUT
-def add_partitions(name: str, total: int, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+def add_partitions(name: str, total: int, dry_run: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
+    deeds = Deeds(format_)
+
     async def work(cluster: Cluster) -> None:
         await admin.grow_topic(cluster, name, total, validate_only=dry_run)
         verb = "could have" if dry_run else "now has"
-        click.echo(f"{name} {verb} {counted(total, 'partition')}")
+        deeds.tell(f"{name} {verb} {counted(total, 'partition')}", topic=name, partitions=total, done=not dry_run)
 
     with_cluster(bootstrap, work, timeout_s=timeout_s)
+    deeds.close()
 
 
 @topic.command(help="Delete records from the start of a topic up to an offset or a time.")
 @click.argument("name")
-@click.option("-o", "--offset", "to", required=True, help="Delete what is before: N, end, +N, -N or @timestamp.")
+@click.option("-o", "--offset", "to", required=True, help=f"Delete what is before: {POSITION_FORMS}.")
 @click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
 @click.option("--execute", is_flag=True, help="Really delete; without it the command only shows what would go.")
 @FORMAT
@@ -196,9 +212,20 @@ def trim(
 )
 @YES
 @DRY_RUN
+@FORMAT
 @BOOTSTRAP
 @TIMEOUT
-def delete(names: tuple[str, ...], internal: bool, yes: bool, dry_run: bool, bootstrap: str, timeout_s: float) -> None:
+def delete(
+    names: tuple[str, ...],
+    internal: bool,
+    yes: bool,
+    dry_run: bool,
+    format_: str,
+    bootstrap: str,
+    timeout_s: float,
+) -> None:
+    deeds = Deeds(format_)
+
     async def look(cluster: Cluster) -> dict[str, str]:
         found = {}
         for name in names:
@@ -215,15 +242,16 @@ def delete(names: tuple[str, ...], internal: bool, yes: bool, dry_run: bool, boo
     async def remove(cluster: Cluster) -> None:
         for name in found:
             await admin.delete_topic(cluster, name)
-            click.echo(f"deleted {name}")
+            deeds.tell(f"deleted {name}", topic=name, deleted=True)
 
     found = with_cluster(bootstrap, look, timeout_s=timeout_s)
     if dry_run:
         for name, contents in found.items():
-            click.echo(f"{name} would be deleted: {contents}")
-        return
-    ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
-    with_cluster(bootstrap, remove, timeout_s=timeout_s)
+            deeds.tell(f"{name} would be deleted: {contents}", topic=name, deleted=False)
+    else:
+        ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
+        with_cluster(bootstrap, remove, timeout_s=timeout_s)
+    deeds.close()
 
 
 def _reserved(name: str) -> PlainError:
@@ -233,6 +261,11 @@ def _reserved(name: str) -> PlainError:
         facts=[("topic", name), ("why", "the cluster or moldau keeps its own state there")],
         fixes=["add --internal if you are sure that it may be lost"],
     )
+
+
+def _created(view: TopicView, *, created: bool) -> dict[str, Any]:
+    replicas = len(view.partitions[0].replicas) if view.partitions else 0
+    return {"topic": view.name, "created": created, "partitions": len(view.partitions), "replicas": replicas}
 
 
 def _partitions(view: TopicView) -> str:

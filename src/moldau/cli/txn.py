@@ -9,6 +9,7 @@ import click
 
 from moldau.cli.errors import PlainError
 from moldau.cli.output import FORMAT, print_facts, print_rows
+from moldau.cli.quantities import MINUTES, SECONDS
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client import transactions
 from moldau.client.cluster import Cluster
@@ -20,7 +21,7 @@ from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition
 
 FENCING_TIMEOUT_MS = 60_000
-HANGING_AFTER_MIN = 15.0
+HANGING_AFTER = "15m"
 """The longest a broker lets a transaction run unless told otherwise (transaction.max.timeout.ms)."""
 
 
@@ -32,7 +33,7 @@ def txn() -> None:
 @txn.command("list", help="List transactional ids and the state of their transactions.")
 @click.option("--state", "states", multiple=True, help="Only in this state (Ongoing, CompleteCommit, ...); repeatable.")
 @click.option("--producer-id", "producer_ids", multiple=True, type=int, help="Only of this producer id; repeatable.")
-@click.option("--longer-than", "longer_than_s", type=float, metavar="SECONDS", help="Only those running for longer.")
+@click.option("--longer-than", "longer_than_s", type=SECONDS, help="Only those running for longer: 10m, 1h.")
 @click.option("--pattern", help="Only ids that match this regular expression as a whole.")
 @FORMAT
 @BOOTSTRAP
@@ -57,10 +58,10 @@ def list_(
         two_phase = await _two_phase(cluster, [row.transactional_id for row in found if row.state == "Ongoing"])
         return [
             {
-                "transactional id": row.transactional_id,
+                "transactional_id": row.transactional_id,
                 "state": row.state,
-                "two-phase": row.transactional_id in two_phase,
-                "producer id": row.producer_id,
+                "two_phase": row.transactional_id in two_phase,
+                "producer_id": row.producer_id,
                 "coordinator": row.coordinator,
             }
             for row in found
@@ -86,23 +87,22 @@ def describe(transactional_id: str, format_: str, bootstrap: str, timeout_s: flo
 @click.option("-t", "--topic", "topics", multiple=True, help="Look at this topic only; repeatable.")
 @click.option(
     "--silent-for",
-    "silent_min",
-    type=float,
-    default=HANGING_AFTER_MIN,
+    "silent_s",
+    type=MINUTES,
+    default=HANGING_AFTER,
     show_default=True,
-    metavar="MINUTES",
-    help="Without a write for so long. At least transaction.max.timeout.ms, to be sure.",
+    help="Without a write for so long; a bare number is minutes. At least transaction.max.timeout.ms, to be sure.",
 )
 @FORMAT
 @BOOTSTRAP
 @TIMEOUT
-def hanging(topics: tuple[str, ...], silent_min: float, format_: str, bootstrap: str, timeout_s: float) -> None:
+def hanging(topics: tuple[str, ...], silent_s: float, format_: str, bootstrap: str, timeout_s: float) -> None:
     async def work(cluster: Cluster) -> list[OpenTransaction]:
         await cluster.refresh(list(topics) or None)
         names = topics or tuple(sorted(cluster.topics))
         keys = [TopicPartition(name, view.index) for name in names for view in (await cluster.topic(name)).partitions]
         return await transactions.hanging_transactions(
-            cluster, keys, silent_for_ms=int(silent_min * 60_000), now_ms=_now_ms()
+            cluster, keys, silent_for_ms=int(silent_s * 1000), now_ms=_now_ms()
         )
 
     rows = [_row(found) for found in with_cluster(bootstrap, work, timeout_s=timeout_s)]
@@ -211,13 +211,13 @@ async def _refuse_if_known(cluster: Cluster, found: OpenTransaction) -> None:
 def _facts(view: TransactionView) -> dict[str, Any]:
     running_s = None if view.start_ms is None or view.state != "Ongoing" else (_now_ms() - view.start_ms) / 1000
     return {
-        "transactional id": view.transactional_id,
+        "transactional_id": view.transactional_id,
         "state": view.state,
-        "producer id": view.producer_id,
+        "producer_id": view.producer_id,
         "epoch": view.producer_epoch,
-        "timeout ms": None if view.is_two_phase else view.timeout_ms,
-        "two-phase": view.is_two_phase,
-        "running s": running_s,
+        "timeout_ms": None if view.is_two_phase else view.timeout_ms,
+        "two_phase": view.is_two_phase,
+        "running_s": running_s,
         "coordinator": view.coordinator,
         "partitions": [str(partition) for partition in view.partitions],
     }
@@ -227,11 +227,11 @@ def _row(found: OpenTransaction) -> dict[str, Any]:
     return {
         "topic": found.partition.topic,
         "partition": found.partition.partition,
-        "start offset": found.start_offset,
-        "producer id": found.producer_id,
+        "start_offset": found.start_offset,
+        "producer_id": found.producer_id,
         "epoch": found.producer_epoch,
-        "coordinator epoch": found.coordinator_epoch,
-        "silent s": round((_now_ms() - found.last_timestamp_ms) / 1000, 1),
+        "coordinator_epoch": found.coordinator_epoch,
+        "silent_s": round((_now_ms() - found.last_timestamp_ms) / 1000, 1),
     }
 
 

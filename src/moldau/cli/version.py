@@ -26,7 +26,7 @@ def hot_path_is_compiled() -> bool:
 def version(format_: str) -> None:
     facts = {
         "moldau": __version__,
-        "hot modules": "compiled" if hot_path_is_compiled() else "pure Python (about five times slower)",
+        "hot_modules": "compiled" if hot_path_is_compiled() else "pure Python (about five times slower)",
         "protocol": "Kafka 4.3",
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),

@@ -1,4 +1,4 @@
-"""Where to read from: the grammar `start | end | N | +N | -N | @timestamp`, and its resolution against a cluster."""
+"""Where to read from: the grammar `start | end | N | +N | -N | -10m | @time`, and its resolution against a cluster."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import enum
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from moldau.client.cluster import Cluster, group_by_topic
 from moldau.client.connection import BrokerConnection
 from moldau.client.failures import OutOfRange, raise_for
 from moldau.model.ids import TopicPartition
+from moldau.model.quantities import is_date, is_duration, parse_duration_ms, parse_moment_ms
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -27,7 +27,7 @@ LATEST: Final = -1
 MAX_TIMESTAMP: Final = -3
 READ_COMMITTED: Final = 1
 
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+POSITION_FORMS: Final = "start, end, N, +N, -N, -10m (ten minutes ago) or @2026-11-15T12:00"
 _START_WORDS: Final = frozenset({"start", "beginning", "earliest", "oldest"})
 _END_WORDS: Final = frozenset({"end", "latest", "newest"})
 
@@ -47,29 +47,6 @@ class Position:
     value: int = 0
 
 
-def parse_duration_ms(text: str) -> int:
-    """`10m`, `1h30m`, `500ms`, `7d` -> milliseconds. ValueError says what is wrong."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|[smhdw])", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"'{text}' is not a duration such as 500ms, 90s, 10m, 1h30m or 7d")
-    return int(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
-
-
-def parse_timestamp_ms(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970, an ISO-8601 date or time, or a duration back from now such as `-10m`."""
-    if re.fullmatch(r"\d{9,}", text):
-        return int(text) if len(text) > 11 else int(text) * 1000
-    if text.startswith("-"):
-        return now_ms - parse_duration_ms(text[1:])
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"'{text}' is neither milliseconds, nor an ISO-8601 time, nor a duration like -10m") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
-
-
 def parse_position(text: str, now_ms: int) -> Position:
     """The shared offset grammar. ValueError says what is wrong."""
     word = text.strip().lower()
@@ -77,15 +54,17 @@ def parse_position(text: str, now_ms: int) -> Position:
         return Position(Anchor.START)
     if word in _END_WORDS:
         return Position(Anchor.END)
-    if word.startswith("@"):
-        return Position(Anchor.TIME, parse_timestamp_ms(text.strip()[1:], now_ms))
+    if word.startswith("@") or is_date(word):
+        return Position(Anchor.TIME, parse_moment_ms(text, now_ms))
     if re.fullmatch(r"\+\d+", word):
         return Position(Anchor.START, int(word))
     if re.fullmatch(r"-\d+", word):
         return Position(Anchor.END, int(word))
     if word.isdigit():
         return Position(Anchor.EXACT, int(word))
-    raise ValueError(f"'{text}' is not an offset: use start, end, N, +N, -N or @timestamp")
+    if is_duration(word.removeprefix("-")):
+        return Position(Anchor.TIME, now_ms - parse_duration_ms(word.removeprefix("-")))
+    raise ValueError(f"'{text}' is not a place: use {POSITION_FORMS}")
 
 
 async def list_offsets(

@@ -53,7 +53,7 @@ def explain(key: str) -> dict[str, str]:
         ("allowed", [entry.allowed for entry in found]),
         ("importance", [entry.importance for entry in found]),
         ("changeable", [entry.update for entry in found]),
-        ("in moldau", [entry.effect for entry in found]),
+        ("in_moldau", [entry.effect for entry in found]),
         ("related", [entry.related for entry in found]),
     ):
         distinct = list(dict.fromkeys(value for value in values if value))

@@ -16,6 +16,7 @@ from moldau.config.properties import BadSyntax, Entry, parse_properties
 from moldau.config.tables.retired import IGNORED, REFUSED
 from moldau.config.toml import parse_toml
 from moldau.model.options import Effect, Value
+from moldau.model.quantities import in_unit_of
 
 COMMAND_LINE: Final = "--set"
 
@@ -70,8 +71,9 @@ class Gathered:
             self._unknown(key, origin)
             return
         try:
-            self.assigned[key] = Assigned(text, parse(option, text), origin)
-        except BadValue as problem:
+            bare = in_unit_of(key, text)
+            self.assigned[key] = Assigned(bare, parse(option, bare), origin)
+        except (BadValue, ValueError) as problem:
             self.mistakes.append(Mistake(origin, str(problem), f"see: moldau config explain {option.name}"))
 
     def _unknown(self, key: str, origin: str) -> None:
@@ -181,12 +183,12 @@ def _unknown_key(key: str) -> tuple[str, str]:
     if key in REFUSED:
         return f"{key} does not exist any more", REFUSED[key]
     if key in catalog.DYNAMIC_ONLY:
-        return f"{key} cannot be set at start", f"set it on the running broker: moldau config set {key}=VALUE"
+        return f"{key} cannot be set at start", f"set it on the running broker: moldau config set broker ID {key}=VALUE"
     defaults = catalog.TOPIC_DEFAULTS.get(key)
     if defaults is not None:
         return f"{key} is a setting of topics", f"for the default of all topics use {defaults[0][0]}"
     if key in catalog.TOPIC:
-        return f"{key} is a setting of topics", f"moldau config set --topic NAME {key}=VALUE"
+        return f"{key} is a setting of topics", f"moldau config set topic NAME {key}=VALUE"
     meant = nearest(key, catalog.BROKER)
     if meant is not None:
         return f"unknown setting {key}", f"did you mean {meant}?"

@@ -85,7 +85,7 @@ def read_pipeline(tree: Node, path: Path, bootstrap: str, mistakes: Mistakes) ->
     section.allow(KEYS)
     name = section.name("pipeline", FREE_NAME, required=True)
     label = name.value if name is not None else "unnamed"
-    defaults = Defaults(base, section.bootstrap(bootstrap), section.options("kafka"))
+    defaults = Defaults(base, section.bootstrap(bootstrap), section.client_settings("kafka"))
     trigger_ms = read_trigger(section, 1_000)
     sources = read_sources(_mapping(section, "sources"), defaults, mistakes)
     steps = read_steps(_list(section, "steps", required=False), base, mistakes)

@@ -129,7 +129,7 @@ def _topic_target(section: Section, defaults: Defaults) -> TopicTarget | None:
         "exactly_once": section.choice("guarantee", ("exactly-once", "at-least-once"), "exactly-once")
         == "exactly-once",
         "bootstrap": section.bootstrap(defaults.bootstrap),
-        "kafka": {**defaults.kafka, **section.options("kafka")},
+        "kafka": {**defaults.kafka, **section.client_settings("kafka")},
     }
     return None if topic is None else TopicTarget(topic=topic, **target)  # type: ignore[arg-type]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from moldau.model.quantities import iso_ms
 from moldau.pipelines.durations import parse_ms
 from moldau.pipelines.nodes import Node
 from moldau.pipelines.places import Mistakes, Place, Text
@@ -94,7 +95,7 @@ def _topic_source(name: str, section: Section, defaults: Defaults) -> TopicSourc
         drop_bad_records=section.choice("on_bad_record", ("fail", "drop"), "fail") == "drop",
         max_per_batch=section.integer("max_per_batch", minimum=1),
         bootstrap=section.bootstrap(defaults.bootstrap),
-        kafka={**defaults.kafka, **section.options("kafka")},
+        kafka={**defaults.kafka, **section.client_settings("kafka")},
         options=section.options("options"),
         options_place=section.value_place("options"),
     )
@@ -170,7 +171,7 @@ def _start(section: Section) -> Text:
         section.mistakes.add(
             text.place,
             f"'{text.value}' is not a start",
-            "earliest, latest, -10m, 2026-11-15T10:00:00Z, or Spark's JSON of offsets",
+            "earliest, latest, -10m, @2026-11-15T10:00, or Spark's JSON of offsets",
         )
     return text
 
@@ -183,15 +184,10 @@ def is_start(text: str) -> bool:
 
 def start_timestamp_ms(text: str) -> int | None:
     """Milliseconds of an ISO time; without a zone it is UTC."""
-    import datetime
-
     try:
-        moment = datetime.datetime.fromisoformat(text)
+        return iso_ms(text.removeprefix("@"))
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return round(moment.timestamp() * 1000)
 
 
 def _schema(section: Section, *, required: bool) -> Text | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from moldau.model.quantities import in_unit_of
 from moldau.pipelines.durations import HINT, parse_ms
 from moldau.pipelines.nodes import Node
 from moldau.pipelines.places import Mistakes, Place, Text, nearest, one_of
@@ -177,6 +178,17 @@ class Section:
                 found[name] = str(node.value)
             else:
                 self._wrong(f"{key}.{name}", node, "a text, number or flag")
+        return found
+
+    def client_settings(self, key: str) -> Options:
+        """Kafka's settings by name; `request.timeout.ms: 30s` becomes the bare number that clients expect."""
+        nodes = self.children(key)
+        found: dict[str, str] = {}
+        for name, value in self.options(key).items():
+            try:
+                found[name] = in_unit_of(name, value)
+            except ValueError as mistake:
+                self.mistakes.add(nodes[name].place, str(mistake))
         return found
 
     def texts(self, key: str) -> dict[str, Text]:

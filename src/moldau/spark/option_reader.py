@@ -8,6 +8,7 @@ from typing import TypeVar
 from moldau.client.cluster import parse_bootstrap
 from moldau.config.mistakes import nearest
 from moldau.model.failures import MoldauError
+from moldau.model.quantities import in_unit_of
 from moldau.spark.option_values import parse_boolean
 
 T = TypeVar("T")
@@ -29,8 +30,18 @@ class OptionReader:
     """Takes options one by one, in any case, and gathers what is wrong with them."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.options = {name.lower(): value for name, value in options.items()}
         self.mistakes: list[str] = []
+        self.options: dict[str, str] = {}
+        for name, value in options.items():
+            self._read(name, value)
+
+    def _read(self, name: str, value: str) -> None:
+        """`kafka.request.timeout.ms` takes `30s` as well: whatever reads the client's settings wants bare numbers."""
+        try:
+            is_client = name.lower().startswith("kafka.")
+            self.options[name.lower()] = in_unit_of(name, value) if is_client else value
+        except ValueError as mistake:
+            self.mistakes.append(f"option {name}: {mistake}")
 
     def take(self, name: str, read: Callable[[str], T]) -> T | None:
         text = self.options.get(name.lower())

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from moldau.client.offsets import parse_duration_ms
 from moldau.config.mistakes import nearest
+from moldau.model.quantities import parse_duration_ms
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 """The largest numbers that Spark and Kafka's protocol can hold."""
-
-_SPARK_UNITS_MS: Final = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_boolean(text: str) -> bool:
@@ -61,10 +59,9 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 def parse_delay_ms(text: str) -> int:
     """Spark's time strings (`15min`, `90s`, a bare number of milliseconds), and ours (`1h30m`)."""
-    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
-    if found is None:
-        return parse_duration_ms(text.strip())
-    unit = found.group(2) or "ms"
-    if unit not in _SPARK_UNITS_MS:
-        raise ValueError(f"'{text}' is not a duration such as 500ms, 90s, 15m or 1h")
-    return int(int(found.group(1)) * _SPARK_UNITS_MS[unit])
+    word = text.strip().lower()
+    if re.fullmatch(r"\d{1,18}", word):
+        return int(word)
+    if re.fullmatch(r"\d{1,18}us", word):
+        return int(word[:-2]) // 1000
+    return parse_duration_ms(word)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.client.offsets import parse_duration_ms
+from moldau.model.quantities import parse_duration_ms
 from moldau.ports import Clock
 
 

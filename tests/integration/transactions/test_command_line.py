@@ -29,7 +29,7 @@ def test_list_and_describe(bootstrap: str, wire: WireClient, topic: str, unique:
     pid, epoch = wire.begin(name)
     wire.add(name, pid, epoch, (topic, 1))
     (row,) = rows(bootstrap, "list", "--state", "Ongoing", "--pattern", name)
-    assert (row["transactional id"], row["producer id"]) == (name, pid)
+    assert (row["transactional_id"], row["producer_id"]) == (name, pid)
     assert rows(bootstrap, "list", "--pattern", name, "--longer-than", "3600") == []
     facts = rows(bootstrap, "describe", name)
     assert (facts["state"], facts["partitions"]) == ("Ongoing", [f"{topic}-1"])
@@ -59,9 +59,9 @@ def test_a_hanging_transaction_is_found_and_aborted(
     assert rows(bootstrap, "hanging", "-t", topic, "--silent-for", "0") == []
     _leave_open(wire, name, pid, epoch, topic)
     (found,) = rows(bootstrap, "hanging", "-t", topic, "--silent-for", "0")
-    assert (found["producer id"], found["start offset"]) == (pid, 2)
+    assert (found["producer_id"], found["start_offset"]) == (pid, 2)
     where = ("abort", "-t", topic, "-p", "0")
-    assert rows(bootstrap, *where)["start offset"] == 2
+    assert rows(bootstrap, *where)["start_offset"] == 2
     assert wire.fetch(topic, 0, committed=True).last_stable_offset == 2
     rows(bootstrap, *where, "--execute")
     assert wire.fetch(topic, 0, committed=True).last_stable_offset == 4

@@ -87,9 +87,9 @@ def test_no_timeout_ends_a_prepared_transaction(wire: WireClient, topic: str, un
     wire.wait_until(ordinary, "CompleteAbort")
     assert wire.state(prepared) == "Ongoing"
     (row,) = rows(bootstrap, "list", "--state", "Ongoing", "--pattern", prepared)
-    assert row["two-phase"] is True
+    assert row["two_phase"] is True
     facts = rows(bootstrap, "describe", prepared)
-    assert (facts["two-phase"], facts["timeout ms"]) == (True, None)
+    assert (facts["two_phase"], facts["timeout_ms"]) == (True, None)
     assert rows(bootstrap, "hanging", "-t", topic, "--silent-for", "0") == []
     assert wire.end(prepared, *speaker, commit=True, version=5)[0] == "NONE"
     wire.wait_until(prepared, "CompleteCommit")
@@ -122,7 +122,7 @@ def test_an_operator_can_still_abort_it(wire: WireClient, topic: str, unique: Un
     name = unique()
     written(wire, name, topic, v2=True)
     _, speaker, _ = wire.keep(name)
-    assert rows(bootstrap, "abort", name, "--execute")["two-phase"] is False
+    assert rows(bootstrap, "abort", name, "--execute")["two_phase"] is False
     assert wire.end(name, *speaker, commit=True, version=5)[0] == "PRODUCER_FENCED"
 
 

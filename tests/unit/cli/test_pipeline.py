@@ -169,7 +169,7 @@ def test_facts_are_shown_with_their_units() -> None:
     assert dict(zip(COLUMNS, cells(FACTS), strict=True)) == {
         "query": "p.s", "now": "running", "state": "1,000 rows, 2.0 KiB", "batch": "7",
         "rows in": "12,345", "rows/s in": "100",
-        "rows/s out": "50", "lag": "17", "lag s": "2.2", "batch ms": "140",
+        "rows/s out": "50", "lag": "17", "lag (s)": "2.2", "batch (ms)": "140",
     }  # fmt: skip
     assert line(FACTS) == (
         "p.s  running  batch 7  in 12,345 rows, 100/s  out 50/s  lag 17 records, 2.2 s  batch took 140 ms"

@@ -103,11 +103,11 @@ def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
         ("log.retention.hour", "did you mean log.retention.hours?"),
         ("retention.log.hours", "did you mean log.retention.hours?"),
         ("retention.ms", "for the default of all topics use log.retention.ms"),
-        ("internal.segment.bytes", "moldau config set --topic NAME internal.segment.bytes=VALUE"),
+        ("internal.segment.bytes", "moldau config set topic NAME internal.segment.bytes=VALUE"),
         ("log.cleaner.enabled", "log.cleaner.enable"),
         ("host.name", "listeners"),
         ("advertised.host.name", "advertised.listeners"),
-        ("leader.replication.throttled.rate", "moldau config set"),
+        ("leader.replication.throttled.rate", "moldau config set broker ID"),
         ("zzz", "moldau config explain"),
     ],
 )
@@ -343,3 +343,17 @@ def test_toml_lists_and_mistakes_have_lines() -> None:
 )
 def test_the_language_of_a_file_is_told_from_name_or_content(name: str, text: str, toml: bool) -> None:
     assert ConfigFile(name, text).is_toml is toml
+
+
+def test_durations_and_sizes_may_be_written_as_people_do() -> None:
+    file = ConfigFile("server.properties", "log.retention.hours=7 days\nlog.segment.bytes=64MiB\n")
+    settings = Settings.from_sources(file=file, env={}, overrides={"log.retention.check.interval.ms": "5m"})
+    assert settings["log.retention.hours"] == 168
+    assert settings["log.segment.bytes"] == 64 << 20
+    assert settings["log.retention.check.interval.ms"] == 300_000
+    with pytest.raises(SettingsError) as failure:
+        Settings.from_sources(file=None, env={}, overrides={"log.retention.hours": "90m", "log.segment.bytes": "1h"})
+    assert [mistake.what for mistake in failure.value.mistakes] == [
+        "'90m' is not a whole number of hours, which log.retention.hours counts in",
+        "'1h' is not a size such as 64MiB, 1.5GiB, 500kB or a number of bytes",
+    ]

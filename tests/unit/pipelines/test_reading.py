@@ -30,7 +30,7 @@ from moldau.pipelines.spec import (
 GOOD = """\
 pipeline: shop
 bootstrap: ${BROKERS:-localhost:9092}
-kafka: {request.timeout.ms: 5000}
+kafka: {request.timeout.ms: 5s}
 trigger: 2s
 checkpoint: ./state/${WHERE:-here}
 restart: {policy: on-failure, max: 3, within: 5m, backoff: 500ms, backoff_max: 10s}
@@ -204,7 +204,7 @@ def test_defaults(tmp_path: Path) -> None:
                                        "1:1 the pipeline needs 'pipeline'"]),
         ("pipeline: p", "pipeline: 7up", ["1:11 '7up' is not a name (letters, digits, '_', '.', '-'; not starting with a digit)"]),
         ("pipeline: p", "pipeline: p\nbootstrap: host:x", ["2:12 'host:x' is not HOST:PORT"]),
-        ("pipeline: p", "pipeline: p\ntrigger: soon", ["2:10 'soon' is not a trigger (available-now, or a duration such as 500ms, 10s, 5 minutes, 2h, 1d)"]),
+        ("pipeline: p", "pipeline: p\ntrigger: soon", ["2:10 'soon' is not a trigger (available-now, or a duration such as 500ms, 90s, 10m, 1h30m or 7d)"]),
         ("pipeline: p", "pipeline: p\nengine: declaritive", ["2:9 engine 'declaritive' is unknown in the pipeline (did you mean 'declarative'?)"]),
         ("pipeline: p", "pipeline: p\nrestart: sometimes", ["2:10 restart 'sometimes' is unknown in the pipeline (known: on-failure, never)"]),
         ("pipeline: p", "pipeline: p\nrestart: {max: -1, wthin: 3}", ["2:16 'max' of 'restart' must be a whole number, at least 0",
@@ -223,11 +223,11 @@ def test_defaults(tmp_path: Path) -> None:
         ("{rate: 1}", "{topic: x, format: string, schema: a INT}", ["3:41 format 'string' has no schema (formats with one: json, avro)"]),
         ("{rate: 1}", "{topic: x, format: string, dead_letter: y}", ["3:33 every record parses as 'string', so 'dead_letter' has no use"]),
         ("{rate: 1}", "{topic: x, schema: a INT, dead_letter: x}", ["3:45 the dead letters would go back into the topic they come from"]),
-        ("{rate: 1}", "{topic: x, schema: a INT, start: yesterday}", ["3:39 'yesterday' is not a start (earliest, latest, -10m, 2026-11-15T10:00:00Z, or Spark's JSON of offsets)"]),
+        ("{rate: 1}", "{topic: x, schema: a INT, start: yesterday}", ["3:39 'yesterday' is not a start (earliest, latest, -10m, @2026-11-15T10:00, or Spark's JSON of offsets)"]),
         ("{rate: 1}", "{topic: x, schema: a INT, metadata: [offest]}", ["3:42 a record has no 'offest' (known: key, topic, partition, offset, timestamp, headers)"]),
         ("{rate: 1}", "{topic: x, schema: a INT, latest_by: a}", ["3:32 'latest_by' needs 'read: table'"]),
         ("{rate: 1}", "{topic: x, schema: a INT, watermark: {column: a}}", ["3:43 the watermark of source 's' needs 'delay'"]),
-        ("{rate: 1}", "{topic: x, schema: a INT, watermark: {column: a, delay: 10}}", ["3:62 '10' is not a duration (a duration such as 500ms, 10s, 5 minutes, 2h, 1d)"]),
+        ("{rate: 1}", "{topic: x, schema: a INT, watermark: {column: a, delay: 10}}", ["3:62 '10' is not a duration (a duration such as 500ms, 90s, 10m, 1h30m or 7d)"]),
         ("{rate: 1}", "{pattern: 'a(', schema: a INT}", ["3:16 the pattern is not a regular expression: missing ), unterminated subpattern at position 1"]),
         ("{rate: 1}", "{topic: x, schema_file: no.ddl}", None),
         ("{rate: 1}", "{topic: x, format: string, bootstrap: 'h:p'}", ["3:44 'h:p' is not HOST:PORT"]),

@@ -174,7 +174,13 @@ def test_client_settings_that_would_do_harm_are_refused_with_the_alternative(nam
 
 @pytest.mark.parametrize("name", ["request.timeout.ms", "fetch.max.bytes"])
 def test_client_settings_that_are_numbers(name: str) -> None:
-    assert f"option kafka.{name}: '5s' is not a whole number" in mistakes(**{f"kafka.{name}": "5s"})
+    assert f"option kafka.{name}: 'soon' is not a whole number" in mistakes(**{f"kafka.{name}": "soon"})
+
+
+def test_client_settings_take_units() -> None:
+    client = options(**{"kafka.request.timeout.ms": "30s", "kafka.fetch.max.bytes": "64MiB"}).client
+    assert (client["request.timeout.ms"], client["fetch.max.bytes"]) == ("30000", str(64 << 20))
+    assert mistakes(**{"kafka.fetch.max.bytes": "5s"}).count("kafka.fetch.max.bytes") == 1
 
 
 def test_every_option_is_documented() -> None:
@@ -259,7 +265,7 @@ def test_checksums_are_left_out_only_on_request() -> None:
 
 def test_a_delay_must_be_one() -> None:
     assert "option maxTriggerDelay" in mistakes(maxTriggerDelay="soon")
-    assert "option maxTriggerDelay" in mistakes(maxTriggerDelay="3 weeks")
+    assert "option maxTriggerDelay" in mistakes(maxTriggerDelay="3 fortnights")
 
 
 def test_formats() -> None:

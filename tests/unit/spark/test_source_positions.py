@@ -42,7 +42,7 @@ def test_places(text: str, expected: Limit) -> None:
     assert parse_offsets_option(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "sometimes", "-10 minutes", "-m", "1.5", "yesterday"])
+@pytest.mark.parametrize("text", ["", "sometimes", "-10 ages", "-m", "1.5", "yesterday"])
 def test_what_is_no_place(text: str) -> None:
     with pytest.raises(ValueError, match="is not a place in a topic"):
         parse_offsets_option(text)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from moldau.cli.broker_process import BrokerProcess
 from moldau.cli.demo.interrupts import Interrupts
+from moldau.cli.output import console
 from moldau.client.cluster import Cluster
 from moldau.runtime.net import RealNetwork
 
@@ -37,7 +37,7 @@ class Stage:
     def __init__(self, folder: Path, interrupts: Interrupts) -> None:
         self.folder = folder
         self.interrupts = interrupts
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = console(soft_wrap=True)
         self.broker = BrokerProcess(folder / "broker")
         self._facts: list[tuple[str, str]] = []
         self._last_line = 0.0

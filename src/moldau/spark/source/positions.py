@@ -11,11 +11,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from moldau.client.offsets import parse_duration_ms
 from moldau.model.ids import TopicPartition, topic_name_problem
+from moldau.model.quantities import is_duration, iso_ms, parse_duration_ms
 from moldau.spark.option_values import LONG_MAX
 
 EARLIEST: Final = -2
@@ -87,15 +86,15 @@ def parse_offsets_option(text: str) -> Limit:
     if word.isdigit():
         return Limit(Anchor.EXACT, shift=_within_long(int(word)))
     try:
-        return parse_time_option(text.strip().removeprefix("@"))
+        return parse_time_option(text)
     except ValueError:
         raise ValueError(f"'{text}' is not a place in a topic: use {OFFSET_FORMS}") from None
 
 
 def parse_time_option(text: str, *, latest_if_none: bool = True) -> Limit:
     """`startingTimestamp` and `endingTimestamp`. ValueError says what is wrong."""
-    word = text.strip()
-    if re.fullmatch(r"-\d.*[a-z]", word):
+    word = text.strip().removeprefix("@")
+    if word.startswith("-") and is_duration(word[1:]):
         return Limit(Anchor.AGO, timestamp_ms=parse_duration_ms(word[1:]))
     return Limit(Anchor.TIME, timestamp_ms=_parse_time_ms(word), latest_if_none=latest_if_none)
 
@@ -111,12 +110,9 @@ def _parse_time_ms(word: str) -> int:
     if re.fullmatch(r"\d+", word):
         return _within_long(int(word))
     try:
-        moment = datetime.fromisoformat(word)
+        return iso_ms(word)
     except ValueError:
         raise ValueError(f"'{word}' is not a time: use {TIME_FORMS}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
 
 
 # -- Spark's JSON ------------------------------------------------------------------------------------------------------
