@@ -31,6 +31,7 @@ def decide_add(turn: Turn, command: AddPartitions) -> object:
         partitions=found.partitions | command.partitions,
         start_ms=now_ms if found.state in AT_REST else found.start_ms,
         last_update_ms=now_ms,
+        previous_producer_id=found.producer_id,
         client_version=CLIENT_V2 if command.implicit else CLIENT_V1,
     )
     turn.move(command.transactional_id, found, after)

@@ -69,7 +69,13 @@ def _let_in_first(turn: Turn, command: InitProducerId) -> object:
     """An unknown transactional id, or one that expired: also a producer that believes to be somebody is let in."""
     if command.fresh_producer_id == NO_PRODUCER_ID:
         return NEEDS_PRODUCER_ID
-    made = Transaction(command.fresh_producer_id, 0, _timeout_of(command), last_update_ms=turn.now.wall_ms)
+    made = Transaction(
+        command.fresh_producer_id,
+        0,
+        _timeout_of(command),
+        last_update_ms=turn.now.wall_ms,
+        previous_producer_id=command.fresh_producer_id,
+    )
     turn.move(command.transactional_id, None, made)
     return ProducerReply(made.producer_id, made.producer_epoch)
 

@@ -33,7 +33,8 @@ class Transaction(NamedTuple):
     """When the first partition was added."""
     last_update_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
-    """The id before the one in use, to recognise a producer that missed the answer that gave it the new one."""
+    """The id before the last change, which is nearly always the one in use; as Kafka stores it. After the epochs of one
+    were used up it recognises a producer that missed the answer that gave it the new one."""
     next_producer_id: int = NO_PRODUCER_ID
     """While prepared: the id that follows because the epochs of this one are used up."""
     next_epoch: int = 0
