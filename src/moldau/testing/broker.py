@@ -61,23 +61,37 @@ class InProcessBroker:
         self.stop()
 
     def start(self) -> None:
+        place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+        self._data_dir = Path(tempfile.mkdtemp(prefix="moldau-test-", dir=place))
+        self._thread.start()
+        self._start_node("127.0.0.1:0")
+
+    def _start_node(self, listen: str) -> None:
         from moldau.config.settings import Settings
         from moldau.node.compose import Node
         from moldau.runtime.ports import real_ports
 
-        place = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-        self._data_dir = Path(tempfile.mkdtemp(prefix="moldau-test-", dir=place))
-        overrides = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(self._data_dir), **self._overrides}
+        overrides = {"listeners": f"PLAINTEXT://{listen}", "log.dirs": str(self._data_dir), **self._overrides}
         settings = Settings.from_sources(overrides=overrides)
-        self._thread.start()
         self._node = Node(settings, real_ports(settings, clock=self._adjustable))
         self.call(self._node.start())
         self.bootstrap = self._node.bootstrap
 
-    def stop(self) -> None:
+    def reset_clock(self) -> None:
+        """Back to the real time, if the clock was moved. The broker is started anew for it, at the same address and
+        with all its data: time that runs backwards would take a running one's deadlines along."""
+        if self._adjustable.ahead_ms > 0:
+            self._stop_node()
+            self._adjustable.reset()
+            self._start_node(self.bootstrap)
+
+    def _stop_node(self) -> None:
         if self._node is not None:
             self.call(self._node.stop())
             self._node = None
+
+    def stop(self) -> None:
+        self._stop_node()
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=10)

@@ -7,10 +7,19 @@ from moldau.ports import Clock
 
 
 class AdjustableClock:
-    """Runs with the real clock, plus whatever it was advanced by. Never goes back."""
+    """Runs with the real clock, plus whatever it was advanced by. Never goes back while somebody lives by it."""
 
     def __init__(self, real: Clock) -> None:
         self._real = real
+        self._ahead_ms = 0
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far it was moved."""
+        return self._ahead_ms
+
+    def reset(self) -> None:
+        """Back to the real time. For when nobody looks: a running broker's deadlines would move away."""
         self._ahead_ms = 0
 
     def now_ms(self) -> int:

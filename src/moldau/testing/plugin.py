@@ -1,12 +1,14 @@
 """The pytest plugin: `def test_x(moldau): ...` gets a broker on a real socket.
 
-The broker is shared by the whole session; topics are unique to each test and deleted after it.
+The broker is shared by the whole session; topics are unique to each test and deleted after it, and the clock starts at
+the real time. `new_moldau` makes brokers that a test has for itself.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,7 +82,18 @@ def moldau_broker() -> Iterator[InProcessBroker]:
 
 @pytest.fixture
 def moldau(moldau_broker: InProcessBroker) -> Iterator[Moldau]:
-    """A broker with topics of this test's own."""
+    """A broker with topics of this test's own, on the real time until the test moves it."""
+    moldau_broker.reset_clock()
     view = Moldau(moldau_broker)
     yield view
     view.clean_up()
+    moldau_broker.reset_clock()
+
+
+@pytest.fixture
+def new_moldau() -> Iterator[Callable[..., Moldau]]:
+    """`new_moldau({"num.partitions": "3"})`: a broker of this test's own, with these settings; as many as one calls."""
+    from moldau.testing.broker import InProcessBroker
+
+    with ExitStack() as brokers:
+        yield lambda settings=None: Moldau(brokers.enter_context(InProcessBroker(settings)))

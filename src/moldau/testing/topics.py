@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import heapq
-import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -15,35 +14,40 @@ from moldau.client.offsets import Anchor, Position, resolve
 from moldau.client.producer import Producer
 from moldau.model.ids import TopicPartition
 from moldau.testing.broker import InProcessBroker
-
-
-class NotEnoughRecords(AssertionError):
-    """Fewer records than the test asked for arrived in time."""
+from moldau.testing.records import NotEnoughRecords, as_bytes, as_records, from_bytes, to_bytes
 
 
 class Topic:
-    """Values may be bytes, str, None, or anything JSON can hold."""
+    """Values are text, bytes, None, and objects or arrays of JSON."""
 
     def __init__(self, broker: InProcessBroker, name: str) -> None:
         self.name = name
         self._broker = broker
 
-    def produce(self, values: Iterable[Any], *, key: str | bytes | None = None, partition: int | None = None) -> None:
-        """Write the values in order and wait until all are acknowledged."""
-        rows = [to_bytes(value) for value in values]
-        raw_key = key.encode() if isinstance(key, str) else key
+    def produce(self, values: Any, *, key: str | bytes | None = None, partition: int | None = None) -> None:
+        """Write one value (text, bytes, a mapping, a `Record`) or each of several in order, and wait until all are
+        acknowledged. `key` and `partition` hold for values that are not a `Record`, which has its own."""
+        records = as_records(values, key=key, partition=partition)
 
         async def work(cluster: Cluster) -> None:
             producer = Producer(cluster, self._broker.clock)
-            for row in rows:
-                await producer.send(self.name, row, key=raw_key, partition=partition)
+            for record in records:
+                await producer.send(
+                    self.name,
+                    to_bytes(record.value),
+                    key=as_bytes(record.key),
+                    headers=record.raw_headers,
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp_ms,
+                )
             await producer.flush()
 
         self._broker.with_cluster(work)
 
-    def read(self, count: int, *, timeout: float = 5.0) -> list[Any]:
-        """The first `count` values by time of arrival, waiting for them; `NotEnoughRecords` if they do not come."""
-        return [from_bytes(record.value) for record in self.read_records(count, timeout=timeout)]
+    def read(self, count: int, *, timeout: float = 5.0, parse: Callable[[bytes | None], Any] = from_bytes) -> list[Any]:
+        """The first `count` values by time of arrival, waiting for them; `NotEnoughRecords` if they do not come.
+        `parse` makes a value of the bytes: `json.loads` where numbers are to be numbers."""
+        return [parse(record.value) for record in self.read_records(count, timeout=timeout)]
 
     def read_records(self, count: int, *, timeout: float = 5.0) -> list[ConsumedRecord]:
         """Like `read`, with keys, headers, partitions, offsets and timestamps."""
@@ -78,23 +82,3 @@ def _by_arrival(found: list[ConsumedRecord]) -> list[ConsumedRecord]:
     for record in found:
         partitions.setdefault(record.partition, []).append(record)
     return list(heapq.merge(*partitions.values(), key=lambda record: record.timestamp_ms))
-
-
-def to_bytes(value: Any) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
-
-
-def from_bytes(value: bytes | None) -> Any:
-    """JSON where it is JSON, else text where it is text, else bytes."""
-    if value is None:
-        return None
-    try:
-        return json.loads(value)
-    except ValueError:
-        pass
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value
