@@ -118,7 +118,7 @@ def _batches(file: File, deep: bool) -> Iterator[Row]:
             return
         if position + header.size_bytes > size:
             missing = position + header.size_bytes - size
-            yield {"position": position, "problem": f"the batch is cut, {missing} bytes are missing"}
+            yield {"position": position, "problem": f"the batch is cut, {counted(missing, 'byte')} missing"}
             return
         data = file.read_at(position, int(header.size_bytes))
         yield _batch_row(position, header, data, next_offset)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from moldau.cli.errors import PlainError
+from moldau.cli.output import counted
 from moldau.cli.session import with_cluster
 from moldau.pipelines.failures import PipelineFailed
 from moldau.pipelines.load import load
@@ -258,7 +259,7 @@ def conclude(pipeline: Pipeline, outcome: Outcome, options: RunOptions) -> None:
         click.echo(line(facts))
     if outcome.failure is None:
         rows = sum(facts.input_rows for facts in outcome.queries)
-        click.echo(f"{pipeline.name} {outcome.state} after {outcome.seconds:.1f} s, {rows:,} rows read")
+        click.echo(f"{pipeline.name} {outcome.state} after {outcome.seconds:.1f} s, {counted(rows, 'row')} read")
 
 
 @contextmanager

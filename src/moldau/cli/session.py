@@ -71,19 +71,25 @@ def with_cluster(bootstrap: str, work: Callable[[Cluster], Awaitable[T]], *, tim
             "MD-1001",
             "no broker answers",
             facts=[("where", failure.addresses), ("why", failure.why)],
-            fixes=["moldau up", "or name another address with -b HOST:PORT"],
+            fixes=["moldau up", "or name another address" + (" with -b HOST:PORT" if _takes("-b") else "")],
         ) from failure
     except AnswerTimedOut as failure:
         raise PlainError(
             "MD-1004",
             "the answer took too long",
             facts=[("where", failure.address), ("asked", f"{failure.api_name}, waited {failure.timeout_s:g} s")],
-            fixes=["moldau doctor", "or wait longer: --timeout 1m"],
+            fixes=["moldau doctor", *(["or wait longer: --timeout 1m"] if _takes("--timeout") else [])],
         ) from failure
     except (PeerGone, WireError) as failure:
         raise PlainError(
             "MD-1001", "the broker went away", facts=[("why", str(failure))], fixes=["moldau doctor"]
         ) from failure
+
+
+def _takes(option: str) -> bool:
+    """Whether the verb that runs has this option, so that nobody is told to use one that is not there."""
+    context = click.get_current_context(silent=True)
+    return context is not None and any(option in parameter.opts for parameter in context.command.params)
 
 
 async def _explain_refusal(cluster: Cluster, refusal: BrokerRefused) -> PlainError:

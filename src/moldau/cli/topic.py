@@ -8,9 +8,10 @@ import click
 
 from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
-from moldau.cli.output import FORMAT, Deeds, counted, human_bytes, print_facts, print_rows
+from moldau.cli.output import FORMAT, Deeds, counted, print_document, print_rows
 from moldau.cli.pairs import parse_settings
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
+from moldau.cli.topic_tables import show_topic, topic_facts
 from moldau.client import admin
 from moldau.client.cluster import Cluster, TopicView
 from moldau.client.offsets import EARLIEST, LATEST, POSITION_FORMS, list_offsets, parse_position, resolve
@@ -92,58 +93,29 @@ def list_(internal: bool, format_: str, bootstrap: str, timeout_s: float) -> Non
     print_rows(rows, format_, empty="No topics yet. Create one: moldau topic create NAME")
 
 
-@topic.command(help="Show a topic's partitions, offsets, sizes and settings.")
-@click.argument("name")
+@topic.command(help="Show partitions, offsets, sizes and settings of one or more topics.")
+@click.argument("names", nargs=-1, required=True)
 @click.option("--plot", is_flag=True, help="Draw the partitions' sizes as bars, so that skew is seen at once.")
 @FORMAT
 @BOOTSTRAP
 @TIMEOUT
-def describe(name: str, plot: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
-    async def work(cluster: Cluster) -> dict[str, Any]:
-        view = await cluster.topic(name)
-        partitions = [TopicPartition(name, p.index) for p in view.partitions]
-        first = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
-        last = await list_offsets(cluster, dict.fromkeys(partitions, LATEST))
-        sizes: dict[int, int] = {}
+def describe(names: tuple[str, ...], plot: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
+    async def work(cluster: Cluster) -> list[dict[str, Any]]:
+        for name in names:
+            await cluster.topic(name)  # all of them, before the first is shown
+        sizes: dict[TopicPartition, int] = {}
         for row in await admin.replica_sizes(cluster):
-            if row.topic == name:
-                sizes[row.partition] = max(sizes.get(row.partition, 0), row.size_bytes)
-        configs = await admin.describe_configs(cluster, admin.RESOURCE_TOPIC, name)
-        return {
-            "topic": name,
-            "topic_id": str(_uuid(view.topic_id)),
-            "internal": view.internal,
-            "settings": {row.name: row.value for row in configs if row.source == "topic"},
-            "partitions": [
-                {
-                    "partition": p.index,
-                    "leader": p.leader,
-                    "epoch": p.leader_epoch,
-                    "replicas": list(p.replicas),
-                    "isr": list(p.isr),
-                    "start": first[tp][0],
-                    "end": last[tp][0],
-                    "size_bytes": sizes.get(p.index, 0),
-                }
-                for p, tp in zip(view.partitions, partitions, strict=True)
-            ],
-        }
+            place = TopicPartition(row.topic, row.partition)
+            sizes[place] = max(sizes.get(place, 0), row.size_bytes)
+        return [await topic_facts(cluster, name, sizes) for name in dict.fromkeys(names)]
 
-    facts = with_cluster(bootstrap, work, timeout_s=timeout_s)
+    found = with_cluster(bootstrap, work, timeout_s=timeout_s)
     if format_ != "table":
-        print_facts(facts, format_)
+        print_document(found[0] if len(found) == 1 else found, format_)
         return
-    rows = facts.pop("partitions")
-    settings = facts.pop("settings")
-    total = sum(row["size_bytes"] for row in rows)
-    records = sum(row["end"] - row["start"] for row in rows)
-    print_facts({**facts, "offsets": f"{records:,} from start to end", "size": human_bytes(total)}, "table")
-    for key, value in settings.items():
-        click.echo(f"  {key}={value}")
-    click.echo()
-    print_rows(rows, "table")
-    if plot:
-        _plot_sizes(rows)
+    for number, facts in enumerate(found):
+        click.echo("\n" * (number > 0), nl=False)
+        show_topic(facts, plot=plot)
 
 
 @topic.command("add-partitions", help="Raise a topic's partition count. Keys then map to other partitions.")
@@ -271,17 +243,3 @@ def _created(view: TopicView, *, created: bool) -> dict[str, Any]:
 def _partitions(view: TopicView) -> str:
     replicas = len(view.partitions[0].replicas) if view.partitions else 0
     return f"{counted(len(view.partitions), 'partition')}, {counted(replicas, 'replica')} each"
-
-
-def _uuid(topic_id: bytes) -> Any:
-    import uuid
-
-    return uuid.UUID(bytes=topic_id)
-
-
-def _plot_sizes(rows: list[dict[str, Any]]) -> None:
-    largest = max((row["size_bytes"] for row in rows), default=0) or 1
-    click.echo()
-    for row in rows:
-        bar = "█" * round(40 * row["size_bytes"] / largest)
-        click.echo(f"{row['partition']:>6} {bar:<40} {human_bytes(row['size_bytes'])}")

@@ -195,7 +195,7 @@ def _cannot_use(failure: DirectoryInUse) -> PlainError:
 
 
 def _greet(data_dir: Path, bootstrap: str, took_s: float, ephemeral: bool) -> None:
-    where = "in memory of this run only" if ephemeral else f"in {data_dir}"
+    where = f"in {data_dir} until it stops" if ephemeral else f"in {data_dir}"
     click.echo(f"\n  moldau {__version__}   single node, data {where}")
     click.echo(f"  {click.style('✔', fg='green')} broker   {bootstrap}   ready in {took_s:.2f} s")
     flag = "" if bootstrap.endswith(":9092") or str(data_dir) == DEFAULT_DATA_DIR else f" -b {bootstrap}"

@@ -24,6 +24,7 @@ from moldau.node.kafka_metadata import KafkaMetadata
 from moldau.storage.partition_log import PartitionLog
 
 log = logging.getLogger("moldau.node")
+NAMES_SHOWN = 5
 
 
 def topics_on_disk(
@@ -65,15 +66,25 @@ def tell_adopted(command: AdoptTopics, reply: AdoptTopicsReply, kafka: KafkaMeta
             log.warning("topic %s on disk is not taken in: %s", topic.name, outcome.detail)
     if taken and kafka.found:
         log.warning(
-            "took in %d topics and their settings from a log directory of Kafka: %s", len(taken), ", ".join(taken)
+            "took in %s and their settings from a log directory of Kafka: %s", _counted(taken), _shortened(taken)
         )
     elif taken:
         log.warning(
-            "took in %d topics from a log directory without metadata: %s. Their topic-level settings are not known "
+            "took in %s from a log directory without metadata: %s. Their topic-level settings are not known "
             "here and start with the broker's defaults; set again those that matter (moldau config --help)",
-            len(taken),
-            ", ".join(taken),
+            _counted(taken),
+            _shortened(taken),
         )
+
+
+def _counted(names: list[str]) -> str:
+    return f"{len(names)} topic{'s' * (len(names) != 1)}"
+
+
+def _shortened(names: list[str]) -> str:
+    """Names on one line that a person still reads; `moldau topic list --internal` has them all."""
+    left_out = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {left_out} more" if left_out > 0 else "")
 
 
 def broker_settings(node_id: int, kafka: KafkaMetadata) -> AlterConfigs:

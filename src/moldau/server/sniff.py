@@ -37,7 +37,7 @@ def http_page(host: str, port: int) -> bytes:
         "\n"
         "or try it from a shell:\n"
         "\n"
-        f"    moldau topic list --bootstrap {address}\n"
+        f"    moldau topic list -b {address}\n"
         f"    kcat -b {address} -L\n"
     )
     body = text.encode()

@@ -85,6 +85,18 @@ def test_the_same_words_for_times_in_every_verb(bootstrap: str, topic: str) -> N
     assert row["committed"] == 1
 
 
+def test_several_topics_are_described_at_once(bootstrap: str, topic: str, unique: Unique) -> None:
+    other = unique()
+    moldau("topic", "create", other, "-p", "2", "-b", bootstrap)
+    shown = moldau("topic", "describe", topic, other, "-b", bootstrap).stdout
+    assert [line.split()[1] for line in shown.splitlines() if line.startswith("topic  ")] == [topic, other]
+    assert "SIZE\n" in shown
+    rows = json.loads(moldau("topic", "describe", topic, other, "--json", "-b", bootstrap).stdout)
+    assert [(row["topic"], len(row["partitions"])) for row in rows] == [(topic, 1), (other, 2)]
+    missing = moldau("topic", "describe", topic, "no-such", "-b", bootstrap)
+    assert (missing.returncode, missing.stdout) == (1, "")
+
+
 def test_produce_tells_programs_where_records_went(bootstrap: str, unique: Unique) -> None:
     name = unique()
     told = json.loads(moldau("produce", name, "--json", "-b", bootstrap, given="a\nb\n").stdout)

@@ -112,6 +112,7 @@ def test_a_broker_that_is_not_there_is_told_before_spark_starts(file: Path, monk
     result = pipeline("run", str(file))
     assert result.exit_code == 1
     assert "error[MD-1001]: no broker answers" in result.output
+    assert "-b HOST:PORT" not in result.output  # an option that this verb does not have
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ async def _unknown_topics(cluster: Cluster, missing: list[str]) -> UnknownTopics
         told.append(f"'{name}'" + (f" (did you mean '{near[0]}'?)" if near and near[0] != name else ""))
     what = "topic" if len(missing) == 1 else "topics"
     return UnknownTopics(
-        f"no {what} {', '.join(told)} at {cluster.bootstrap}, which has {len(known)} topics. "
+        f"no {what} {', '.join(told)} at {cluster.bootstrap}, which has {len(known)} topic{'s' * (len(known) != 1)}. "
         f"Create it with: moldau topic create {missing[0]}   or look with: moldau topic list"
     )
 
