@@ -137,6 +137,11 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "There is nothing to stop: its last run has ended, or nothing has been heard of it for long. `moldau pipeline"
         " show NAME` tells what became of it.",
     ),
+    "MD-3010": Explanation(
+        "no log is kept here",
+        "A broker in the foreground writes its log to its terminal. One that was started with `moldau up -d` keeps it"
+        " in moldau.log in its data directory, at most four files of 16 MiB.",
+    ),
     "MD-4001": Explanation(
         "the disk failed",
         "The operating system refused to read or write where the data lives. After a failed flush moldau stops using"

@@ -25,6 +25,8 @@ class Subcommand(NamedTuple):
 SUBCOMMANDS: Final[dict[str, Subcommand]] = {
     "up": Subcommand("moldau.cli.up", "up", "Start a broker on this machine."),
     "down": Subcommand("moldau.cli.down", "down", "Stop the broker of a data directory."),
+    "status": Subcommand("moldau.cli.status", "status", "Tell whether a broker serves a data directory, and where."),
+    "logs": Subcommand("moldau.cli.logs", "logs", "Print the log of a broker that runs in the background."),
     "topic": Subcommand("moldau.cli.topic", "topic", "Create, list, describe, grow, trim and delete topics."),
     "produce": Subcommand("moldau.cli.produce", "produce", "Send records from standard input to a topic."),
     "consume": Subcommand("moldau.cli.consume", "consume", "Print records of one or more topics."),

@@ -1,4 +1,4 @@
-"""`moldau up`: start a broker in the foreground and say where it listens once it does."""
+"""`moldau up`: start a broker, in the foreground unless told otherwise, and say where it listens once it does."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ LOOPBACK = "localhost"
 
 
 @click.command(help="Start a broker on this machine.")
+@click.option("-d", "--detach", is_flag=True, help="In the background; see `moldau status` and `moldau logs`.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Where the data lives.  [default: moldau-data]")
 @click.option(
     "--listen",
@@ -46,35 +47,70 @@ LOOPBACK = "localhost"
 )
 @click.option(
     "--log-level",
-    default="warning",
-    show_default=True,
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="How much the broker tells while it runs.",
+    help="How much the broker tells while it runs.  [default: warning, with -d info]",
 )
 @click.option("--log-format", default="text", show_default=True, type=click.Choice(["text", "json"]))
+@click.option("--log-file", default="", hidden=True)
 def up(
+    detach: bool,
     data_dir: Path | None,
     listen: str | None,
     ephemeral: bool,
     sets: tuple[str, ...],
     config_file: Path | None,
-    log_level: str,
+    log_level: str | None,
     log_format: str,
+    log_file: str,
 ) -> None:
     began = time.monotonic()
     from moldau.cli.pairs import parse_pairs
 
+    if ephemeral and detach:
+        raise click.UsageError("--ephemeral ends with its terminal, so it cannot be detached.")
     if ephemeral and data_dir is not None:
         raise click.UsageError("--ephemeral keeps no data, so --data-dir has no meaning with it.")
     overrides = parse_pairs(sets)
     scratch = Path(tempfile.mkdtemp(prefix="moldau-")) if ephemeral else None
     try:
         settings = _settings(config_file, overrides, scratch or data_dir, listen)
-        _refuse_if_served(Path(settings.log_dirs[0]))
-        _serve(settings, began, log_level=log_level, log_format=log_format, ephemeral=ephemeral)
+        home = Path(settings.log_dirs[0])
+        if detach:
+            _detach(home, data_dir, _arguments(data_dir, listen, sets, config_file, log_level or "info", log_format))
+            return
+        _refuse_if_served(home)
+        _serve(settings, began, log_level or "warning", log_format, log_file, ephemeral=ephemeral)
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _arguments(
+    data_dir: Path | None,
+    listen: str | None,
+    sets: tuple[str, ...],
+    config_file: Path | None,
+    log_level: str,
+    log_format: str,
+) -> list[str]:
+    """The command line again, for the process in the background."""
+    given = [("--data-dir", data_dir), ("--listen", listen), ("--config", config_file)]
+    given += [("--set", pair) for pair in sets]
+    given += [("--log-level", log_level), ("--log-format", log_format)]
+    return [str(part) for option, value in given if value is not None for part in (option, value)]
+
+
+def _detach(home: Path, data_dir: Path | None, arguments: list[str]) -> None:
+    """Asked twice for the same, it is there already. Options that the running broker does not have are not dropped."""
+    from moldau.cli import background
+
+    running = run_file.read(home)
+    plain = _arguments(data_dir, None, (), None, "info", "text")
+    if running is not None and arguments == plain:
+        click.echo(f"a broker already serves {home} at {running.bootstrap} (process {running.pid})")
+        return
+    _refuse_if_served(home)
+    background.start(home, arguments)
 
 
 def _settings(
@@ -141,22 +177,24 @@ def in_use(data_dir: Path, facts: list[tuple[str, str]]) -> PlainError:
     )
 
 
-def _serve(settings: Settings, began: float, *, log_level: str, log_format: str, ephemeral: bool) -> None:
+def _serve(
+    settings: Settings, began: float, log_level: str, log_format: str, log_file: str, *, ephemeral: bool
+) -> None:
     from moldau.cli.recovery_bar import RecoveryBar
     from moldau.node.lifecycle import AddressInUse, DirectoryInUse, NodeFailed, run
     from moldau.runtime.logs import configure
 
-    configure(level=log_level, as_json=log_format == "json")
+    configure(level=log_level, as_json=log_format == "json", path=log_file)
     data_dir = Path(settings.log_dirs[0])
     bar = RecoveryBar()
-
     stamp = ""
 
     def ready(bootstrap: str) -> None:
         nonlocal stamp
         bar.close()
-        stamp = run_file.write(data_dir, bootstrap, started_ms=int(time.time() * 1000))
-        _greet(data_dir, bootstrap, time.monotonic() - began, ephemeral)
+        stamp = run_file.write(data_dir, bootstrap, started_ms=int(time.time() * 1000), log_file=log_file)
+        if not log_file:
+            _greet(data_dir, bootstrap, time.monotonic() - began, ephemeral)
 
     try:
         run(settings, ready=ready, progress=bar.update)
@@ -175,7 +213,8 @@ def _serve(settings: Settings, began: float, *, log_level: str, log_format: str,
         bar.close()
         if stamp:
             run_file.remove(data_dir, stamp)
-    click.echo("stopped" + (", nothing kept" if ephemeral else f", data kept in {data_dir}"))
+    if not log_file:
+        click.echo("stopped" + (", nothing kept" if ephemeral else f", data kept in {data_dir}"))
 
 
 def _cannot_listen(failure: AddressInUse) -> PlainError:

@@ -12,6 +12,8 @@ import sys
 import time
 from typing import Any, Final, TextIO
 
+from moldau.runtime.log_file import BoundedLog
+
 TRACE: Final = 5
 """Kafka's loggers know a level below DEBUG; `logging` does not."""
 
@@ -91,10 +93,13 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def configure(*, level: str = "INFO", as_json: bool = False, stream: TextIO | None = None) -> logging.Handler:
-    """Send the log to `stream` (standard error by default). Replaces what an earlier call installed."""
+def configure(
+    *, level: str = "INFO", as_json: bool = False, stream: TextIO | None = None, path: str = ""
+) -> logging.Handler:
+    """Send the log to `stream` (standard error by default) or to the file `path`. Replaces what an earlier call
+    installed."""
     logging.addLevelName(TRACE, "TRACE")
-    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler = BoundedLog(path) if path else logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     handler.set_name("moldau")
     root = logging.getLogger()
