@@ -65,6 +65,18 @@ def dump(files: list[Path], *options: str) -> str:
 
 
 @pytest.mark.timeout(300)
+def test_kafkas_own_tool_reads_the_segment_we_write_to(kafka_jars: Path, own_broker: BrokerProcess) -> None:
+    client = ConfluentClient(own_broker.bootstrap)
+    client.create_topic("ours", 1)
+    client.produce("ours", [Outgoing(0, b"key", b"value", BASE_MS)])
+    folder = own_broker.data_dir / "ours-0"
+    active = [folder / f"{0:020d}{suffix}" for suffix in (".log", ".index", ".timeindex")]
+    shown = dump(active, "--deep-iteration")
+    assert not COMPLAINTS.search(shown), shown
+    assert "| offset: 0 " in shown
+
+
+@pytest.mark.timeout(300)
 def test_kafkas_own_tool_reads_what_we_wrote(kafka_jars: Path, own_broker: BrokerProcess) -> None:
     fill(own_broker.bootstrap, "ours")
     own_broker.stop()

@@ -271,6 +271,7 @@ class LogState(Flushable):
         """A new, empty active segment."""
         segment = Segment(self.disk, self.path, base_offset, self.settings.index_interval_bytes)
         segment.create(now_ms)
+        segment.create_index_files()
         jitter_max = min(int(self.settings.segment_jitter_ms), int(self.settings.segment_ms))
         segment.jitter_ms = self.chance.randrange(jitter_max) if jitter_max > 0 else 0
         self.segments.append(segment)

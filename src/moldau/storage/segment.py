@@ -83,6 +83,11 @@ class Segment:
         self._file = file
         self.created_ms = now_ms
 
+    def create_index_files(self) -> None:
+        """Empty: entries stay in memory until the segment is sealed. Kafka's tools want the files from the start."""
+        self.write_small(INDEX_SUFFIX, b"")
+        self.write_small(TIME_INDEX_SUFFIX, b"")
+
     def open_existing(self) -> None:
         self.size_bytes = self.disk.size_bytes(self.path(LOG_SUFFIX))
         self.indexed = False

@@ -35,6 +35,15 @@ def test_a_full_segment_is_sealed_with_indexes_and_a_snapshot(disk: RealDisk, ro
     assert f"{0:020d}.snapshot" not in names(disk, root)
 
 
+def test_the_active_segment_has_its_index_files_from_the_start(disk: RealDisk, root: str) -> None:
+    log = new_log(disk, root)
+    for base_offset in (0, 1):
+        assert {f"{base_offset:020d}{suffix}" for suffix in (".log", ".index", ".timeindex")} <= set(names(disk, root))
+        append(log, sequenced(base_offset))
+        log.roll(NOW_MS)
+    assert reopen(log)[0].end_offset == 2
+
+
 def test_a_segment_rolls_by_the_age_of_its_first_batch(disk: RealDisk, root: str) -> None:
     log = new_log(disk, root, segment_ms=1000, timestamp_after_max_ms=10**12)
     append(log, batch(timestamp=NOW_MS))
