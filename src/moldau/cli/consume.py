@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 import click
 
+from moldau.cli.consume_group import GroupRead, read_as_member
 from moldau.cli.record_format import compile_format
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.client.cluster import Cluster
@@ -25,6 +26,12 @@ from moldau.model.ids import TopicPartition
     show_default=True,
     help=f"{POSITION_FORMS}; FROM:UNTIL stops before the second.",
 )
+@click.option(
+    "-g",
+    "--group",
+    "group_id",
+    help="Read as a member of this group: from where it is (-o says where it begins), committing what was printed.",
+)
 @click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
 @click.option("-n", "--num", "count", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end instead of waiting for more.")
@@ -42,6 +49,7 @@ from moldau.model.ids import TopicPartition
 def consume(
     topics: tuple[str, ...],
     start: str,
+    group_id: str | None,
     only: tuple[int, ...],
     count: int | None,
     exit_at_end: bool,
@@ -58,7 +66,15 @@ def consume(
         raise click.UsageError(str(mistake)) from None
     committed = isolation == "read_committed"
 
-    async def work(cluster: Cluster) -> int:
+    if group_id is not None and (only or until is not None):
+        raise click.UsageError(
+            "A group shares out the partitions and goes on: -p and FROM:UNTIL have no place with it."
+        )
+
+    async def work(cluster: Cluster) -> None:
+        if group_id is not None:
+            await read_as_member(cluster, GroupRead(group_id, topics, first, committed, count, exit_at_end), to_bytes)
+            return
         partitions = []
         for name in topics:
             partitions += await cluster.partitions(name, only)
@@ -74,9 +90,8 @@ def consume(
                     printed += 1
                     if printed == count:
                         sys.stdout.buffer.flush()
-                        return printed
+                        return
                 sys.stdout.buffer.flush()
-        return printed
 
     try:
         with_cluster(bootstrap, work, timeout_s=timeout_s)

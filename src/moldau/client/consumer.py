@@ -47,9 +47,40 @@ async def read(
     positions = dict(starts)
     if ends is not None:
         positions = {p: offset for p, offset in positions.items() if offset < ends[p]}
-    topics = sorted({p.topic for p in starts})
+    while positions:
+        rows = await fetch(
+            cluster,
+            positions,
+            read_committed=read_committed,
+            wait_ms=wait_ms,
+            size_bytes_max=size_bytes_max,
+            partition_bytes_max=partition_bytes_max,
+        )
+        for partition, row in rows:
+            records, next_offset = decode_partition(partition, row, positions[partition], read_committed)
+            end = None if ends is None else ends[partition]
+            if end is not None:
+                records = [record for record in records if record.offset < end]
+            if records:
+                yield records
+            if end is not None and next_offset >= end:
+                del positions[partition]
+            else:
+                positions[partition] = next_offset
 
-    async def fetch_round() -> list[tuple[TopicPartition, Any]]:
+
+async def fetch(
+    cluster: Cluster,
+    positions: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = True,
+    wait_ms: int = 500,
+    size_bytes_max: int = 50 << 20,
+    partition_bytes_max: int = 1 << 20,
+) -> list[tuple[TopicPartition, Any]]:
+    """What the leaders have from these positions on, undecoded: see `decode_partition`."""
+
+    async def ask() -> list[tuple[TopicPartition, Any]]:
         groups = await cluster.by_leader(positions)
         answers = await asyncio.gather(
             *(
@@ -67,18 +98,7 @@ async def read(
         )
         return [row for answer in answers for row in answer]
 
-    while positions:
-        for partition, row in await cluster.retrying(topics, fetch_round):
-            records, next_offset = decode_partition(partition, row, positions[partition], read_committed)
-            end = None if ends is None else ends[partition]
-            if end is not None:
-                records = [record for record in records if record.offset < end]
-            if records:
-                yield records
-            if end is not None and next_offset >= end:
-                del positions[partition]
-            else:
-                positions[partition] = next_offset
+    return await cluster.retrying(sorted({p.topic for p in positions}), ask)
 
 
 def decode_partition(

@@ -126,7 +126,9 @@ async def coordinator(cluster: Cluster, group_id: str) -> tuple[int, BrokerConne
     return await _retrying(ask)
 
 
-async def _at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[int, BrokerConnection], Awaitable[T]]) -> T:
+async def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[int, BrokerConnection], Awaitable[T]]) -> T:
+    """Ask whoever coordinates the group, and ask again where it has moved meanwhile."""
+
     async def attempt() -> T:
         return await ask(*await coordinator(cluster, group_id))
 
@@ -185,7 +187,7 @@ async def describe_group(cluster: Cluster, group_id: str) -> GroupView:
                 return view
         return await _describe_classic(cluster, connection, group_id, node_id)
 
-    return await _at_coordinator(cluster, group_id, ask)
+    return await at_coordinator(cluster, group_id, ask)
 
 
 async def _describe_consumer(
@@ -294,15 +296,24 @@ async def committed_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartit
                     found[partition] = Committed(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
         return dict(sorted(found.items()))
 
-    return await _at_coordinator(cluster, group_id, ask)
+    return await at_coordinator(cluster, group_id, ask)
 
 
-async def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-    """Commit for a group without members; one with members refuses with UNKNOWN_MEMBER_ID."""
+async def commit_offsets(
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, Committed],
+    *,
+    member_id: str = "",
+    epoch: int = -1,
+) -> None:
+    """Commit as a member, or for a group without members; one with members refuses strangers (UNKNOWN_MEMBER_ID)."""
 
     async def ask(_: int, connection: BrokerConnection) -> None:
         request = OffsetCommitRequest(
             group_id=group_id,
+            generation_id_or_member_epoch=epoch,
+            member_id=member_id,
             topics=[
                 OffsetCommitRequestTopic(
                     name=topic,
@@ -327,7 +338,7 @@ async def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[Topic
                 occupied = row.error_code == ErrorCode.UNKNOWN_MEMBER_ID
                 raise_for(row.error_code, subject=group_id if occupied else f"{topic_row.name}-{row.partition_index}")
 
-    await _at_coordinator(cluster, group_id, ask)
+    await at_coordinator(cluster, group_id, ask)
 
 
 async def delete_offsets(cluster: Cluster, group_id: str, partitions: Sequence[TopicPartition]) -> None:
@@ -351,7 +362,7 @@ async def delete_offsets(cluster: Cluster, group_id: str, partitions: Sequence[T
             for row in topic_row.partitions:
                 raise_for(row.error_code, subject=f"{topic_row.name}-{row.partition_index}")
 
-    await _at_coordinator(cluster, group_id, ask)
+    await at_coordinator(cluster, group_id, ask)
 
 
 async def delete_group(cluster: Cluster, group_id: str) -> None:
@@ -362,4 +373,4 @@ async def delete_group(cluster: Cluster, group_id: str) -> None:
         for row in response.results:
             raise_for(row.error_code, subject=group_id)
 
-    await _at_coordinator(cluster, group_id, ask)
+    await at_coordinator(cluster, group_id, ask)
