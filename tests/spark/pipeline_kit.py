@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,38 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 300) -
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds:g} s for: {what}"
         time.sleep(0.1)
+
+
+@contextmanager
+def running(runner: Runner) -> Iterator[Callable[[], Outcome]]:
+    """The runner in a thread; the value waits for its end."""
+    ended: list[Outcome] = []
+
+    def run() -> None:
+        # Makes the session the active one of this thread too; Spark looks there for the format of a sink.
+        runner.spark.createDataFrame([(1,)], "n INT")
+        ended.append(runner.run())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def outcome() -> Outcome:
+        thread.join(timeout=300)
+        assert ended, "the run did not end"
+        return ended[0]
+
+    try:
+        yield outcome
+    finally:
+        runner.request_stop()
+        thread.join(timeout=300)
+
+
+def wait_for(runner: Runner, condition: Callable[[], bool], what: str) -> None:
+    """Like `wait_until`, but a run that has failed is not waited for."""
+
+    def is_so() -> bool:
+        assert runner.state != "failed", runner.error
+        return condition()
+
+    wait_until(is_so, f"{what}; now: {runner.state}")

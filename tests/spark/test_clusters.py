@@ -52,6 +52,20 @@ def add_name(orders):
 """
 
 
+COUNTS = """\
+import sys
+from pyspark.sql import SparkSession
+from moldau.spark.current import current
+
+remote, bootstrap, topic = sys.argv[1:]
+spark = SparkSession.builder.remote(remote).create()
+frame = current(spark.read.format("moldau").options(bootstrap=bootstrap, subscribe=topic).load())
+print(frame.count(), flush=True)
+sys.stdin.readline()
+print(frame.count(), flush=True)
+"""
+
+
 class Place:
     """The pipeline's files and its input, and what must come out."""
 
@@ -81,6 +95,19 @@ class Place:
         found = kit.read_all(self.bootstrap, output)
         return Counter((m.key().decode(), json.dumps(json.loads(m.value()))) for m in found)
 
+    def counts_now(self, remote: str) -> tuple[int, int]:
+        """The input's records as a current frame counts them, before and after one more is sent."""
+        command = [sys.executable, "-c", COUNTS, remote, self.bootstrap, self.topic]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment()
+        ) as script:
+            assert script.stdin is not None
+            assert script.stdout is not None
+            before = script.stdout.readline()
+            kit.produce(self.bootstrap, self.topic, ["one more"])
+            after, _ = script.communicate("go\n", timeout=RUN_SECONDS_MAX)
+        return int(before), int(after)
+
     def environment(self) -> dict[str, str]:
         return {key: value for key, value in environment().items() if key != "SPARK_HOME"}
 
@@ -95,6 +122,7 @@ def place(tmp_path: Path, bootstrap: str, unique: Callable[[], str]) -> Place:
 def test_over_spark_connect(place: Place, tmp_path: Path) -> None:
     with connect_server(tmp_path / "connect") as address:
         assert place.run("connect", "--remote", address) == place.expected
+        assert place.counts_now(address) == (RECORDS + 1, RECORDS + 2)
 
 
 @pytest.mark.slow

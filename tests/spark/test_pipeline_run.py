@@ -7,10 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,43 +18,17 @@ from click.testing import CliRunner
 from moldau.cli.main import root
 from moldau.pipelines import session
 from moldau.pipelines.metrics import MetricsServer, render
-from moldau.pipelines.run import Outcome, Runner
-from tests.spark.pipeline_kit import Recorder, create, produce, read_all, runner_of, wait_until, write_file
-
-
-@contextmanager
-def running(runner: Runner) -> Iterator[Callable[[], Outcome]]:
-    """The runner in a thread; the value waits for its end."""
-    ended: list[Outcome] = []
-
-    def run() -> None:
-        # Makes the session the active one of this thread too; Spark looks there for the format of a sink.
-        runner.spark.createDataFrame([(1,)], "n INT")
-        ended.append(runner.run())
-
-    thread = threading.Thread(target=run)
-    thread.start()
-
-    def outcome() -> Outcome:
-        thread.join(timeout=300)
-        assert ended, "the run did not end"
-        return ended[0]
-
-    try:
-        yield outcome
-    finally:
-        runner.request_stop()
-        thread.join(timeout=300)
-
-
-def wait_for(runner: Runner, condition: Callable[[], bool], what: str) -> None:
-    """Like `wait_until`, but a run that has failed is not waited for."""
-
-    def is_so() -> bool:
-        assert runner.state != "failed", runner.error
-        return condition()
-
-    wait_until(is_so, f"{what}; now: {runner.state}")
+from tests.spark.pipeline_kit import (
+    Recorder,
+    create,
+    produce,
+    read_all,
+    runner_of,
+    running,
+    wait_for,
+    wait_until,
+    write_file,
+)
 
 
 def cli(*arguments: str) -> Any:

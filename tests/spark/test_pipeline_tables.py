@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from moldau.pipelines.session import Where, settings
-from tests.spark.pipeline_kit import create, produce, run_once, values, write_file
+from tests.spark.pipeline_kit import create, produce, run_once, runner_of, running, values, wait_for, write_file
 
 
 def test_one_table_joined_twice(spark: Any, bootstrap: str, unique: Callable[[], str], tmp_path: Path) -> None:
@@ -45,6 +45,44 @@ sinks:
     )
     with_settings_of_a_run(spark, path, lambda: run_once(spark, path, {}))
     assert values(bootstrap, out) == [{"id": 1, "from_city": "Praha", "to_city": "Linz"}]
+
+
+def test_a_table_is_read_anew_for_each_micro_batch(
+    spark: Any, bootstrap: str, unique: Callable[[], str], tmp_path: Path
+) -> None:  # fmt: skip
+    """Of the table nothing but values is read: what makes Spark look again must not depend on what people ask for."""
+    orders, people, out = unique(), unique(), unique()
+    create(bootstrap, orders, people, out)
+    path = write_file(
+        tmp_path,
+        "anew.yaml",
+        f"""
+pipeline: anew
+bootstrap: {bootstrap}
+trigger: 100ms
+sources:
+  orders: {{topic: {orders}, schema: "id INT, buyer STRING"}}
+  people: {{topic: {people}, read: table, schema: "name STRING, city STRING", metadata: []}}
+steps:
+  - {{name: cities, sql: "SELECT o.id, p.city FROM orders o LEFT JOIN people p ON p.name = o.buyer"}}
+sinks:
+  - {{from: cities, topic: {out}}}
+""",
+    )
+    sent = [("anna", "Praha"), ("bert", "Linz"), ("cyril", "Brno")]
+
+    def run() -> None:
+        runner = runner_of(spark, path, {})
+        with running(runner) as outcome:
+            for number, (name, city) in enumerate(sent):
+                produce(bootstrap, people, [{"name": name, "city": city}])
+                produce(bootstrap, orders, [{"id": number, "buyer": name}])
+                wait_for(runner, lambda: len(values(bootstrap, out)) > number, "the order")  # noqa: B023
+            runner.request_stop()
+            assert outcome().state == "stopped"
+
+    with_settings_of_a_run(spark, path, run)
+    assert values(bootstrap, out) == [{"id": n, "city": city} for n, (_, city) in enumerate(sent)]
 
 
 def with_settings_of_a_run(spark: Any, path: Path, work: Callable[[], Any]) -> None:

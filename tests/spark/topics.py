@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -42,6 +43,27 @@ class Topics:
         for value in values:
             producer.produce(topic, value=value, partition=partition, **record)
         assert producer.flush(30) == 0
+
+    def pour(self, topic: str) -> Callable[[], int]:
+        """Keep on writing until the result is called, which tells how many records that were."""
+        stop, sent = threading.Event(), [0]
+
+        def run() -> None:
+            producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0})
+            while not stop.is_set():
+                producer.produce(topic, value="poured")
+                assert producer.flush(30) == 0
+                sent[0] += 1
+
+        writer = threading.Thread(target=run, daemon=True)
+        writer.start()
+
+        def end() -> int:
+            stop.set()
+            writer.join(30)
+            return sent[0]
+
+        return end
 
     def rows(self, topic: str) -> set[tuple[Any, ...]]:
         """Everything in the topic as an independent reader sees it: (partition, offset, key, value, timestamp)."""

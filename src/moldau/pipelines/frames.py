@@ -82,7 +82,8 @@ class Frames:
         match source:
             case TopicSource():
                 given = options.reading(source, group, stream=stream)
-                return _flatten(reader.format("moldau").options(**given).load(), source)
+                frame = reader.format("moldau").options(**given).load()
+                return _flatten(frame if stream else frame.where(options.planned_each_time(source)), source)
             case FileSource():
                 reader = reader.format(source.format).options(**source.options)
                 if source.schema is not None:

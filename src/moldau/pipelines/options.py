@@ -5,6 +5,7 @@ from __future__ import annotations
 from moldau.pipelines.durations import parse_ms
 from moldau.pipelines.read_sources import PARSED, start_timestamp_ms
 from moldau.pipelines.spec import TopicSource, TopicTarget
+from moldau.spark.current import always_true
 
 FAIL, DROP, REPORT = "FAILFAST", "DROPMALFORMED", "PERMISSIVE"
 
@@ -18,7 +19,7 @@ def reading(source: TopicSource, group: str, *, stream: bool) -> dict[str, str]:
         **_format("value", source, bad),
         # A key that nobody asked to be parsed must not fail the pipeline: what is no text becomes null.
         **_format("key", source, bad if source.key_format in PARSED else REPORT),
-        "columns": ",".join(columns(source)),
+        "columns": ",".join(columns(source) if stream else _columns_of_table(source)),
         **_limit(source, stream),
         **source.options,
     }
@@ -58,6 +59,19 @@ def columns(source: TopicSource) -> tuple[str, ...]:
             needed.add(name[1:])
     order = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
     return tuple(name for name in order if name in needed)
+
+
+def _columns_of_table(source: TopicSource) -> tuple[str, ...]:
+    """With one on which a condition can be put that makes Spark plan the table anew for each micro-batch."""
+    wanted = columns(source)
+    return wanted if always_true(wanted) is not None else (*wanted, "offset")
+
+
+def planned_each_time(source: TopicSource) -> str:
+    """That condition."""
+    condition = always_true(_columns_of_table(source))
+    assert condition is not None
+    return condition
 
 
 def _common(source: TopicSource, group: str, *, stream: bool) -> dict[str, str]:

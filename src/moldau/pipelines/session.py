@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from moldau.pipelines.spec import Pipeline, TableTarget
+from moldau.spark.current import OFFERS_FILTERS
 from moldau.spark.home import home_with_quick_workers
 
 FILE_MANAGER: Final = (
@@ -49,6 +50,7 @@ def settings(pipeline: Pipeline, where: Where) -> dict[str, str]:
     """The Spark settings of a run; the file's win over ours, the command's over the file's."""
     found = {
         "spark.sql.session.timeZone": "UTC",
+        OFFERS_FILTERS: "true",  # topics read as tables are planned anew for each micro-batch, see frames.py
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stopTimeout": "30s",  # Spark's own default waits for ever
     }

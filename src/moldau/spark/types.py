@@ -57,10 +57,23 @@ class BadRecord(WorldError):
         )
 
 
+STREAM_ADVICE: Final = (
+    "To go on without these records set failOnDataLoss=false; to read them all again start with a new checkpoint or "
+    "startingOffsets"
+)
+FRAME_ADVICE: Final = (
+    "A batch frame or view reads the offsets that its first action found: load() it again to read what is there now, "
+    "or put moldau.spark.current.current() around it to have every query look anew. To leave out what is gone set "
+    "failOnDataLoss=false"
+)
+
+
 class DataLost(WorldError):
     """Records that a read was to give are no longer there."""
 
-    def __init__(self, topic: str, partition: int, start: int, end: int, reason: str) -> None:
+    def __init__(
+        self, topic: str, partition: int, start: int, end: int, reason: str, *, planned_once: bool = False
+    ) -> None:
         """Offsets [start, end) of the partition are lost, for `reason`."""
         super().__init__(topic, partition, start, end, reason)
         self.topic = topic
@@ -68,12 +81,11 @@ class DataLost(WorldError):
         self.start = start
         self.end = end
         self.reason = reason
+        self.planned_once = planned_once
 
     def __str__(self) -> str:
-        return (
-            f"{lost_sentence(self.topic, self.partition, self.start, self.end, self.reason)}. To go on without these "
-            "records set failOnDataLoss=false; to read them all again start with a new checkpoint or startingOffsets"
-        )
+        advice = FRAME_ADVICE if self.planned_once else STREAM_ADVICE
+        return f"{lost_sentence(self.topic, self.partition, self.start, self.end, self.reason)}. {advice}"
 
 
 def lost_sentence(topic: str, partition: int, start: int, end: int, reason: str) -> str:
@@ -138,6 +150,8 @@ class ReadSettings:
     key: Format = Format()
     value: Format = Format()
     fail_on_data_loss: bool = True
+    planned_once: bool = False
+    """For batch frames, whose plan Spark keeps: what it names may be gone when it is read again."""
     min_timestamp_ms: int | None = None
     """Records before this are left out (inclusive bound)."""
     max_timestamp_ms: int | None = None

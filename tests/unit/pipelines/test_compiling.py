@@ -70,6 +70,9 @@ def test_options_of_topic_sources(tmp_path: Path) -> None:
     c = options.reading(source(found, "c"), "g", stream=False)
     assert (c["subscribePattern"], c["columns"]) == ("tc.*", "key,value,partition,offset,timestamp")
     assert "kafka.group.id" not in c
+    # A table needs a column that Spark can be given a condition on; people do not see it.
+    assert options.reading(source(found, "b"), "g", stream=False)["columns"] == "value,offset"
+    assert options.columns(source(found, "b")) == ("value",)
     d = options.reading(source(found, "d"), "g", stream=True)
     assert (d["startingOffsets"], d["includeHeaders"], d["columns"]) == ("-300000ms", "true", "value,headers")
     out = found.sinks[0].target

@@ -356,7 +356,8 @@ class _Reading:
     def _lost(self, progress: Progress, until: int, reason: str) -> None:
         wanted = progress.range
         if self._settings.fail_on_data_loss:
-            raise DataLost(wanted.topic, wanted.partition, progress.position, until, reason)
+            once = self._settings.planned_once
+            raise DataLost(wanted.topic, wanted.partition, progress.position, until, reason, planned_once=once)
         log.warning("%s", lost_sentence(wanted.topic, wanted.partition, progress.position, until, reason))
         progress.advance(until)
 

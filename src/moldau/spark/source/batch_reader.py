@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -16,7 +16,7 @@ from moldau.model.ids import TopicPartition
 from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.session import Contact, with_cluster
 from moldau.spark.source import log_ends, plan
-from moldau.spark.source.loss import Loss, SourceDataLost
+from moldau.spark.source.loss import BATCH_ADVICE, Loss, SourceDataLost
 from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.positions import Anchor
 from moldau.spark.telling import sentence_first
@@ -65,18 +65,18 @@ def share(options: SourceOptions, ranges: Sequence[OffsetRange]) -> list[InputPa
     return [OffsetsPartition(tuple(task)) for task in tasks]
 
 
-def report(losses: Sequence[Loss], *, fail: bool) -> None:
+def report(losses: Sequence[Loss], *, fail: bool, what_to_do: str | None = None) -> None:
     """Raise where a promise is broken, or say the same as a warning and go on."""
     broken = [loss for loss in losses if loss.breaks_a_promise]
     if broken and fail:
-        raise SourceDataLost(broken)
+        raise SourceDataLost(broken, what_to_do)
     for loss in losses:
         why = "going on because failOnDataLoss=false" if loss.breaks_a_promise else "going on"
         logger.warning("data loss, %s: %s", why, loss.sentence())
 
 
 class MoldauBatchReader(DataSourceReader):
-    """Reads from the starting to the ending limit, both looked up when the query is planned.
+    """Reads from the starting to the ending limit, both looked up when the frame is planned (see `spark.current`).
 
     It takes no filters, on purpose: Spark keeps one plan for all scans of a `load()` and does not say which scan it
     reads for, so a filter taken for one of them would hold for the others too.
@@ -84,7 +84,7 @@ class MoldauBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self.settings = options.read_settings()
+        self.settings = replace(options.read_settings(), planned_once=True)
 
     @sentence_first()
     def partitions(self) -> list[InputPartition]:
@@ -109,7 +109,7 @@ class MoldauBatchReader(DataSourceReader):
             # Held back by an open transaction, or never written? The high watermark tells.
             now = await log_ends.take(cluster, options, expected=expected)
         ranges, losses = plan.ranges(now.offsets(starts), expected, now)
-        report(losses, fail=options.fail_on_data_loss)
+        report(losses, fail=options.fail_on_data_loss, what_to_do=BATCH_ADVICE)
         return ranges
 
     def _check_order(self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:

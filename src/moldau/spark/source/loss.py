@@ -48,9 +48,9 @@ class Loss:
 class SourceDataLost(MoldauError):
     """A query would skip records that it has not read."""
 
-    def __init__(self, losses: Sequence[Loss]) -> None:
+    def __init__(self, losses: Sequence[Loss], what_to_do: str | None = None) -> None:
         self.losses = tuple(losses)
-        super().__init__(f"{tell(losses)}. {advice(losses)}")
+        super().__init__(f"{tell(losses)}. {what_to_do or advice(losses)}")
 
 
 _OLDER: Final = "to prevent it raise the topic's retention or run the query more often"
@@ -63,10 +63,14 @@ PREVENTION: Final = {
     NOT_SUBSCRIBED: "to keep it name it in the options again",
     TRUNCATED: "to prevent it keep unclean.leader.election.enable=false",
 }
+BATCH_ADVICE: Final = (
+    "Name offsets that are there, earliest or latest in startingOffsets and endingOffsets, or set failOnDataLoss=false "
+    "to read what is left of them"
+)
 
 
 def advice(losses: Sequence[Loss]) -> str:
-    """What to do about it, by what happened: retention does not bring back a topic that was created again."""
+    """What to do, in a stream, by what happened: retention does not bring back a topic that was created again."""
     again = all(loss.reason == CREATED_AGAIN for loss in losses)
     go_on = "with the new topic from its beginning" if again else "without these records"
     prevention = dict.fromkeys(PREVENTION[loss.reason] for loss in losses if loss.reason in PREVENTION)
