@@ -267,8 +267,12 @@ sinks:
   - {{from: loud, topic: {out}, key: _key.k, value: word, timestamp: 1700000000000L}}
 """,
     )
-    for _ in range(2):  # the second run finds nothing new
-        run_once(spark, path, {})
+    for records_read in ((3, 4), (0, 0)):  # the second run finds nothing new
+        outcome = run_once(spark, path, {})
+        # Two queries read the topic, and each record counts in one of them.
+        assert {facts.name: facts.input_rows for facts in outcome.queries} == dict(
+            zip(("words.loud", "words.dead_letter.words"), records_read, strict=True)
+        )
         good = [(m.key().decode(), m.value().decode()) for m in read_all(bootstrap, out)]
         assert sorted(good) == [("1", "HELLO!"), ("6", "MOLDAU!")]
         assert {m.timestamp()[1] for m in read_all(bootstrap, out)} == {1700000000000}  # a whole number is milliseconds

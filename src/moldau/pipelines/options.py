@@ -7,7 +7,7 @@ from moldau.pipelines.read_sources import PARSED, start_timestamp_ms
 from moldau.pipelines.spec import TopicSource, TopicTarget
 from moldau.spark.current import always_true
 
-FAIL, DROP, REPORT = "FAILFAST", "DROPMALFORMED", "PERMISSIVE"
+FAIL, DROP, REPORT, ONLY_BAD = "FAILFAST", "DROPMALFORMED", "PERMISSIVE", "ONLYMALFORMED"
 
 
 def reading(source: TopicSource, group: str, *, stream: bool) -> dict[str, str]:
@@ -33,8 +33,8 @@ def reading_bad(source: TopicSource, group: str) -> dict[str, str]:
     return {
         **_common(source, group, stream=True),
         **_starting(source, stream=True),
-        **_format("value", source, REPORT),
-        **(_format("key", source, REPORT) if source.key_format in PARSED else {}),
+        **_format("value", source, ONLY_BAD),
+        **(_format("key", source, ONLY_BAD) if source.key_format in PARSED else {}),
         "includeHeaders": "true",
         "columns": ",".join(names),
         **_limit(source, True),

@@ -25,7 +25,8 @@ FORMATS: Final = (BINARY, STRING, JSON, AVRO)
 FAILFAST: Final = "FAILFAST"
 PERMISSIVE: Final = "PERMISSIVE"
 DROPMALFORMED: Final = "DROPMALFORMED"
-MODES: Final = (FAILFAST, PERMISSIVE, DROPMALFORMED)
+ONLYMALFORMED: Final = "ONLYMALFORMED"
+MODES: Final = (FAILFAST, PERMISSIVE, DROPMALFORMED, ONLYMALFORMED)
 
 KAFKA_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 """The columns of Spark's own Kafka source, in its order."""
@@ -133,7 +134,7 @@ class Format:
     @property
     def reports_errors(self) -> bool:
         """True when bad records become rows: null, with the reason and the raw bytes beside it."""
-        return self.name != BINARY and self.mode == PERMISSIVE
+        return self.name != BINARY and self.mode in (PERMISSIVE, ONLYMALFORMED)
 
 
 @dataclass(frozen=True)

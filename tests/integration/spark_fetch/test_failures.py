@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -258,3 +259,18 @@ def test_bad_records_are_dropped(bootstrap: str, mixed: str) -> None:
     settings = ReadSettings(bootstrap, value=Format("json", "a INT", mode="DROPMALFORMED"))
     (batch,) = batches(settings, [OffsetRange(mixed, None, 0, 0, 5)])
     assert batch.column("offset").to_pylist() == [0, 2, 4]
+
+
+def test_bad_records_alone(bootstrap: str, mixed: str) -> None:
+    """The other half of DROPMALFORMED: together they are every record once."""
+    how = Format("json", "a INT", mode="ONLYMALFORMED")
+    settings = ReadSettings(bootstrap, value=how, columns=("offset", "value", "valueError", "valueRaw"))
+    (batch,) = batches(settings, [OffsetRange(mixed, None, 0, 0, 5)])
+    assert batch.column("offset").to_pylist() == [1, 3]
+    assert batch.column("value").to_pylist() == [None, None]
+    assert batch.column("valueRaw").to_pylist() == [b'{"a":"x"}', b"{"]
+    assert None not in batch.column("valueError").to_pylist()
+    assert batches(settings, [OffsetRange(mixed, None, 0, 4, 5)]) == []
+    either = replace(settings, key=Format("json", "k INT", mode="ONLYMALFORMED"))  # no record has a key: none is bad
+    (batch,) = batches(either, [OffsetRange(mixed, None, 0, 0, 5)])
+    assert batch.column("offset").to_pylist() == [1, 3]

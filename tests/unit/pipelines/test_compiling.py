@@ -64,7 +64,7 @@ def test_options_of_topic_sources(tmp_path: Path) -> None:
     b = options.reading(source(found, "b"), "g", stream=True)
     assert (b["value.mode"], b["columns"], b["failOnDataLoss"]) == ("DROPMALFORMED", "value", "false")
     bad = options.reading_bad(source(found, "b"), "g")
-    assert bad["value.mode"] == "PERMISSIVE"
+    assert bad["value.mode"] == "ONLYMALFORMED"
     assert "valueRaw" in bad["columns"]
     assert "key.format" not in bad  # as it came
     c = options.reading(source(found, "c"), "g", stream=False)

@@ -17,6 +17,7 @@ from moldau.spark.types import (
     DROPMALFORMED,
     FAILFAST,
     HEADERS,
+    ONLYMALFORMED,
     BadRecord,
     Format,
     OffsetRange,
@@ -121,6 +122,8 @@ class Rows:
 
     def _put_together(self, size_bytes: int, batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
+            if batch.num_rows == 0:  # all of it was left out
+                continue
             if batch.num_rows >= SMALL_ROWS or size_bytes >= SMALL_BYTES:
                 yield from self.rest()  # keeps the order of offsets
                 yield batch
@@ -171,6 +174,7 @@ class Rows:
     def _assemble(self, piece: dict[str, Any], part: OffsetRange) -> Any:
         """Decode key and value of a piece and treat what does not decode as its mode says."""
         dropped: set[int] = set()
+        alone: set[int] | None = None
         reported: dict[str, tuple[Any, Decoded]] = {}
         for side, decoder in self._decoders.items():
             how: Format = getattr(self._settings, side)
@@ -184,10 +188,14 @@ class Rows:
                 dropped.update(decoded.errors)
             elif how.reports_errors:
                 reported[side] = (raw, decoded)
+            if how.mode == ONLYMALFORMED:
+                alone = (alone or set()).union(decoded.errors)
         bad = {row for _, decoded in reported.values() for row in decoded.errors}
         for side, (raw, decoded) in reported.items():
             piece[side + _ERROR], piece[side + _RAW] = _error_columns(raw, decoded, bad)
         batch = pa.RecordBatch.from_arrays([piece[name] for name in self._names], schema=self._schema)
+        if alone is not None:
+            return batch.take(pa.array(sorted(alone - dropped), pa.int64()))
         if dropped:
             batch = batch.filter(pa.array([row not in dropped for row in range(batch.num_rows)]))
         return batch
