@@ -20,8 +20,6 @@ _INLINE_BYTES_MAX: Final = 12
 _PADDING: Final = bytes(12)
 _TIMESTAMP_MS_MAX: Final = (2**63 - 1) // 1000
 _OFFSET_MAX: Final = 2**63 - 1
-_TIMESTAMP_MIN: Final = -(2**63)
-_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class BitmapWriter:
@@ -151,21 +149,16 @@ class ColumnWalk:
         aborted: list[tuple[int, int]] | None = None,
         with_keys: bool = True,
         with_values: bool = True,
-        min_timestamp_ms: int = _TIMESTAMP_MIN,
-        max_timestamp_ms: int = _TIMESTAMP_MAX,
         rows_max: int = _OFFSET_MAX,
         bytes_max: int = _OFFSET_MAX,
         check_crcs: bool = False,
     ) -> None:
         """`aborted`: (producer id, first offset) of aborted transactions, from a read-committed fetch.
 
-        Both timestamp bounds are inclusive. `rows_max` and `bytes_max` end a `feed` early, after the batch that
-        reached them.
+        `rows_max` and `bytes_max` end a `feed` early, after the batch that reached them.
         """
         self._start_offset: i64 = start_offset
         self._end_offset: i64 = end_offset
-        self._min_timestamp: i64 = min_timestamp_ms
-        self._max_timestamp: i64 = max_timestamp_ms
         self._rows_max: i64 = rows_max
         self._bytes_max: i64 = bytes_max
         self._check_crcs = check_crcs
@@ -222,7 +215,7 @@ class ColumnWalk:
 
     def _wanted(self, data: bytes, position: i64, header: BatchHeader) -> bool:
         """False for control batches, for data of aborted transactions (follows where those begin and end) and for
-        batches that lie wholly outside of the wanted offsets or times."""
+        batches that lie wholly before the wanted offsets."""
         while self._waiting and self._waiting[0][0] <= header.last_offset:
             self._aborting.add(self._waiting.pop(0)[1])
         if header.is_control:
@@ -233,7 +226,7 @@ class ColumnWalk:
             return False
         if header.is_transactional and header.producer_id in self._aborting:
             return False
-        return header.last_offset >= self._start_offset and header.max_timestamp >= self._min_timestamp
+        return header.last_offset >= self._start_offset
 
     def _add_batch(self, walker: RecordWalker, log_append_time: bool, buffer_index: i64) -> None:
         kind: i32 = i32(1) if log_append_time else i32(0)
@@ -244,8 +237,6 @@ class ColumnWalk:
             if walker.offset < self._start_offset or walker.offset >= self._end_offset:
                 continue
             timestamp: i64 = walker.timestamp
-            if timestamp < self._min_timestamp or timestamp > self._max_timestamp:
-                continue
             if timestamp > _TIMESTAMP_MS_MAX:
                 timestamp = _TIMESTAMP_MS_MAX
             elif timestamp < -_TIMESTAMP_MS_MAX:

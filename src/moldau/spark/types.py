@@ -153,10 +153,6 @@ class ReadSettings:
     fail_on_data_loss: bool = True
     planned_once: bool = False
     """For batch frames, whose plan Spark keeps: what it names may be gone when it is read again."""
-    min_timestamp_ms: int | None = None
-    """Records before this are left out (inclusive bound)."""
-    max_timestamp_ms: int | None = None
-    """Records after this are left out (inclusive bound)."""
 
     @property
     def output_columns(self) -> tuple[str, ...]:

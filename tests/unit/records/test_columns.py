@@ -216,19 +216,6 @@ def test_aborted_transactions_stay_left_out_when_a_walk_goes_on() -> None:
     assert walk.count == 0
 
 
-def test_times_outside_the_bounds_are_left_out() -> None:
-    builder = BatchBuilder()
-    for timestamp in (5, 9, 7, 30, 8):
-        builder.append(b"k", b"v", (), timestamp)
-    early = BatchBuilder(base_offset=5, codec=1)
-    early.append(b"k", b"v", (), 6)
-    walk = ColumnWalk(min_timestamp_ms=7, max_timestamp_ms=9)
-    walk.feed(builder.build() + early.build())
-    assert offsets_of(walk) == [1, 2, 4]
-    assert len(walk.buffers) == 1, "a batch that is too old as a whole is not even inflated"
-    assert walk.next_offset == 6
-
-
 def test_checksums_are_checked_when_asked_for() -> None:
     damaged = bytearray(plain_batch(3))
     damaged[-2] ^= 1

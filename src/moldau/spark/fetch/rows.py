@@ -65,11 +65,6 @@ class Rows:
     def add(self, part: OffsetRange, position: int, data: bytes, aborted: list[tuple[int, int]]) -> Iterator[Any]:
         """Record batches of the records in `data` that belong to `part` and lie at `position` or later."""
         settings = self._settings
-        bounds: dict[str, int] = {}
-        if settings.min_timestamp_ms is not None:
-            bounds["min_timestamp_ms"] = settings.min_timestamp_ms
-        if settings.max_timestamp_ms is not None:
-            bounds["max_timestamp_ms"] = settings.max_timestamp_ms
         walk = ColumnWalk(
             start_offset=position,
             end_offset=part.end,
@@ -80,7 +75,6 @@ class Rows:
             rows_max=ROWS_MAX,
             bytes_max=BYTES_MAX,
             check_crcs=settings.client.get("check.crcs", "true").lower() == "true",
-            **bounds,
         )
         taken = 0
         while True:

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -84,7 +84,7 @@ class MoldauBatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self.settings = replace(options.read_settings(), planned_once=True)
+        self.settings = options.read_settings(planned_once=True)
 
     @sentence_first()
     def partitions(self) -> list[InputPartition]:

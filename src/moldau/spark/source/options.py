@@ -82,7 +82,7 @@ class SourceOptions:
     key: Format = field(default_factory=Format)
     value: Format = field(default_factory=Format)
 
-    def read_settings(self, **bounds: int | None) -> ReadSettings:
+    def read_settings(self, *, planned_once: bool = False) -> ReadSettings:
         """What executors need to know."""
         return ReadSettings(
             bootstrap=self.bootstrap,
@@ -93,7 +93,7 @@ class SourceOptions:
             key=self.key,
             value=self.value,
             fail_on_data_loss=self.fail_on_data_loss,
-            **bounds,
+            planned_once=planned_once,
         )
 
 
