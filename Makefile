@@ -32,9 +32,8 @@ $(STAMPS)/dependencies: pyproject.toml
 	@touch $@
 
 $(STAMPS)/installed: $(STAMPS)/dependencies $(SOURCES)
-	@echo "setup: building moldau (hot modules are compiled where a C compiler is found)"
 	@rm -rf build/lib* build/temp* build/bdist*
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	@$(PY) tools/build_and_install.py
 	@touch $@
 
 demo: setup

@@ -3,18 +3,22 @@
 MOLDAU_COMPILE=0 skips compilation, MOLDAU_COMPILE=1 makes a failure to compile an error.
 """
 
+import functools
 import os
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
+from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 
-# One mypyc group, so that calls between these modules are C calls. Everything else stays ordinary Python.
+# One mypyc group, so that calls between these modules are C calls. Everything else stays ordinary Python; so do messages
+# that come once in a connection's or a transaction's life, because each costs a second or two of everybody's build.
 HOT_MODULES: list[str] = [
     "broker/partition.py",
     "broker/partitions.py",
@@ -68,26 +72,18 @@ HOT_MODULES: list[str] = [
     "wire/headers.py",
     "wire/message.py",
     "wire/primitives.py",
-    "wire/messages/api_versions.py",
     "wire/messages/fetch.py",
-    "wire/messages/init_producer_id.py",
-    "wire/messages/list_offsets.py",
     "wire/messages/metadata.py",
     "wire/messages/produce.py",
-    "wire/messages/add_offsets_to_txn.py",
     "wire/messages/add_partitions_to_txn.py",
     "wire/messages/consumer_group_heartbeat.py",
     "wire/messages/end_txn.py",
-    "wire/messages/find_coordinator.py",
     "wire/messages/heartbeat.py",
     "wire/messages/join_group.py",
-    "wire/messages/leave_group.py",
     "wire/messages/offset_commit.py",
     "wire/messages/offset_fetch.py",
-    "wire/messages/offset_for_leader_epoch.py",
     "wire/messages/sync_group.py",
     "wire/messages/txn_offset_commit.py",
-    "wire/messages/write_txn_markers.py",
 ]
 
 
@@ -105,21 +101,52 @@ def compiler_works() -> bool:
             return False
 
 
-def extensions() -> list:
+def say(text: str) -> None:
+    """Told to whoever watches the build: `pip install -v`, or `make setup`, which shows these lines alone."""
+    print(f"moldau: {text}", file=sys.stderr, flush=True)
+
+
+@functools.cache
+def will_compile() -> bool:
     wish = os.environ.get("MOLDAU_COMPILE", "auto")
-    if wish == "0" or not HOT_MODULES:
-        return []
+    if wish == "0":
+        say("MOLDAU_COMPILE=0: the modules stay pure Python, about five times slower")
+        return False
     if wish != "1" and not compiler_works():
-        print("moldau: no working C compiler found; installing the uncompiled (slower) modules", file=sys.stderr)
-        return []
-    from mypyc.build import mypycify
-
-    os.chdir(ROOT)
-    return mypycify(
-        ["--config-file", "pyproject.toml", *(f"src/moldau/{module}" for module in HOT_MODULES)],
-        opt_level="3",
-        debug_level="0",
-    )
+        say("no working C compiler found: the modules stay pure Python, about five times slower")
+        return False
+    return True
 
 
-setup(ext_modules=extensions())
+class Moldau(Distribution):
+    def has_ext_modules(self) -> bool:
+        return will_compile()
+
+
+class BuildHot(build_ext):
+    """Translates only when something is built: pip asks a project for its name and version first, by the same file."""
+
+    def run(self) -> None:
+        from mypyc.build import mypycify
+
+        started = time.monotonic()
+        say(f"translating {len(HOT_MODULES)} hot modules to C, of {modules_count()} in all")
+        os.chdir(ROOT)
+        self.distribution.ext_modules = mypycify(
+            ["--config-file", "pyproject.toml", *(f"src/moldau/{module}" for module in HOT_MODULES)],
+            opt_level="3",
+            debug_level="0",
+        )
+        self.reinitialize_command(self)
+        self.ensure_finalized()
+        size = sum(Path(source).stat().st_size for extension in self.extensions for source in extension.sources)
+        say(f"compiling {size // 2**20} MB of C, a minute or two")
+        super().run()
+        say(f"compiled {len(HOT_MODULES)} modules in {time.monotonic() - started:.0f} s")
+
+
+def modules_count() -> int:
+    return sum(1 for _ in (ROOT / "src" / "moldau").rglob("*.py"))
+
+
+setup(ext_modules=[], distclass=Moldau, cmdclass={"build_ext": BuildHot})
