@@ -234,9 +234,13 @@ def _cannot_use(failure: DirectoryInUse) -> PlainError:
 
 
 def _greet(data_dir: Path, bootstrap: str, took_s: float, ephemeral: bool) -> None:
+    from moldau.cli.version import hot_path_is_compiled  # loads the server, which by now is there anyway
+
     where = f"in {data_dir} until it stops" if ephemeral else f"in {data_dir}"
     click.echo(f"\n  moldau {__version__}   single node, data {where}")
     click.echo(f"  {click.style('✔', fg='green')} broker   {bootstrap}   ready in {took_s:.2f} s")
+    if not hot_path_is_compiled():
+        click.echo(f"  {click.style('!', fg='yellow')} uncompiled, about five times slower: moldau doctor says why")
     flag = "" if bootstrap.endswith(":9092") or str(data_dir) == DEFAULT_DATA_DIR else f" -b {bootstrap}"
     if not bootstrap.endswith(":9092"):
         found = "moldau's commands find it from this directory; other tools" if not flag else "tools"
