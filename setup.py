@@ -17,8 +17,8 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 
-# One mypyc group, so that calls between these modules are C calls. Everything else stays ordinary Python; so do messages
-# that come once in a connection's or a transaction's life, because each costs a second or two of everybody's build.
+# One mypyc group, so that calls between these modules are C calls. Everything else stays ordinary Python, also messages
+# that come once in the life of a connection: each costs everybody's build a second or two.
 HOT_MODULES: list[str] = [
     "broker/partition.py",
     "broker/partitions.py",
