@@ -38,6 +38,7 @@ from moldau.model.options import ResourceType
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
 from moldau.node.surroundings import absolute, listeners_of, open_store
+from moldau.node.telling import tell_changes
 from moldau.node.upkeep import apply_changes, new_cleaner
 from moldau.node.wanted_topics import create_wanted_topics
 from moldau.ports import MetadataStore
@@ -329,6 +330,7 @@ class Node:
         if any(kind == ResourceType.BROKER for kind, _ in delta.configs_changed):
             self._apply_dynamic(image)
         if self.host is not None:
+            tell_changes(delta, image)
             await self.host.react(delta, image)
         if self.cleaner is not None and delta.topics_removed:
             gone = delta.topics_removed.values()

@@ -6,7 +6,7 @@ import logging
 
 from moldau.config.settings import Settings
 from moldau.model.ids import TopicPartition
-from moldau.storage.clean_log import CleanerLimits
+from moldau.storage.clean_log import CleanerLimits, CleanReport
 from moldau.storage.cleaner import Cleaner
 from moldau.storage.log_dirs import LogDirs
 
@@ -21,6 +21,7 @@ def new_cleaner(settings: Settings, log_dirs: LogDirs) -> Cleaner:
         retention_interval_ms=settings.int("log.retention.check.interval.ms"),
         backoff_ms=settings.int("log.cleaner.backoff.ms"),
         on_problem=_tell,
+        on_cleaned=_tell_cleaned,
     )
 
 
@@ -36,6 +37,20 @@ def apply_changes(cleaner: Cleaner, settings: Settings) -> None:
     """Settings of the cleaner that may change while it runs."""
     cleaner.limits = limits_of(settings)
     cleaner.backoff_ms = settings.int("log.cleaner.backoff.ms")
+
+
+def _tell_cleaned(key: TopicPartition, report: CleanReport) -> None:
+    log.debug(
+        "%s-%d compacted from offset %d to %d: %d of %d records kept, %d bytes are now %d",
+        key.topic,
+        key.partition,
+        report.first_dirty_offset,
+        report.end_offset,
+        report.records_retained,
+        report.records_read,
+        report.bytes_before,
+        report.bytes_after,
+    )
 
 
 def _tell(key: TopicPartition, problem: str) -> None:

@@ -54,6 +54,7 @@ class Door:
             self.hub.complain(peer.peer_host, problem)
             return -1
         self.open[connection] = None
+        log.debug("%s:%s connected to %s, %d are", peername[0], peername[1], self.spec.name, len(self.open))
         its_socket = transport.get_extra_info("socket")
         if its_socket is not None and self.limits.send_buffer_bytes > 0:
             its_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
@@ -69,6 +70,7 @@ class Door:
     def left(self, connection: Any) -> None:
         if connection in self.open:
             del self.open[connection]
+            log.debug("a connection from %s ended, %d are left", connection.peer.peer_host, len(self.open))
             self.census.leave(connection.peer.peer_host)
 
     def bad_size(self, connection: Any, head: bytes, size: int) -> None:

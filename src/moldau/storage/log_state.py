@@ -8,6 +8,7 @@ face that other rooms see. Everything here runs on the event loop without awaiti
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -42,6 +43,7 @@ SEALED_INDEXES_MAX: Final = 4
 """Sealed segments of one log whose indexes stay in memory."""
 
 NEVER: Final = -1
+told = logging.getLogger("moldau.storage")
 
 
 class SyncJob:
@@ -174,8 +176,9 @@ class LogState(Flushable):
     def write_stamped(self, records: bytes | memoryview, header: BatchHeader, now_ms: i64) -> None:
         """Append one batch with the offset and leader epoch of `header`. A writable view is stamped in place."""
         size: i64 = header.size_bytes
-        if self.active.should_roll(self.settings, size, header.last_offset, header.max_timestamp, now_ms):
-            self.roll_at(header.base_offset, now_ms)
+        why = self.active.should_roll(self.settings, size, header.last_offset, header.max_timestamp, now_ms)
+        if why:
+            self.roll_at(header.base_offset, now_ms, why)
         if isinstance(records, bytes):
             if size < SMALL_BATCH_BYTES:
                 write_stamp(self.gathered, header.base_offset, size, header.partition_leader_epoch)
@@ -248,7 +251,7 @@ class LogState(Flushable):
 
     # --- rolling -----------------------------------------------------------------------------------------------------
 
-    def roll_at(self, base_offset: i64, now_ms: i64) -> None:
+    def roll_at(self, base_offset: i64, now_ms: i64, why: str = "asked for") -> None:
         """Seal the active segment and start a new one at `base_offset`."""
         if self.has_unflushed:
             self.flush_appends()
@@ -263,6 +266,15 @@ class LogState(Flushable):
         except DiskFailed as error:
             self.home.fail(str(error))
             raise
+        told.debug(
+            "%s-%d: a new segment begins at offset %d; the last has %d bytes from offset %d on: %s",
+            self.topic,
+            self.partition,
+            base_offset,
+            old.size_bytes,
+            old.base_offset,
+            why,
+        )
         self.unsynced_sealed.append(old)
         self.note_read(old)
         self.request_sync()

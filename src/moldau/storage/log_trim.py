@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 
 from mypy_extensions import i64
 
-from moldau.core.log.retention import plan_deletion
+from moldau.core.log.retention import Deletion, DeletionReason, plan_deletion
 from moldau.core.log.segment_facts import SegmentFacts
 from moldau.model.checks import check
 from moldau.model.failures import DiskFailed
@@ -20,6 +21,8 @@ from moldau.storage.names import (
 )
 from moldau.storage.replay import rebuild_producers, remove_snapshots_above, snapshot_offsets
 from moldau.storage.segment import Segment
+
+told = logging.getLogger("moldau.storage")
 
 
 def truncate_to(log: LogState, offset: i64) -> None:
@@ -116,7 +119,7 @@ def delete_first(log: LogState, count: i64, now_ms: i64) -> None:
     if count == 0:
         return
     if count == len(log.segments):
-        log.roll_at(log.end_offset, now_ms)
+        log.roll_at(log.end_offset, now_ms, "all of it may be deleted")
     removed = log.segments[:count]
     log.segments = log.segments[count:]
     log.unsynced_sealed = [segment for segment in log.unsynced_sealed if segment not in removed]
@@ -180,7 +183,34 @@ def delete_old_segments(log: LogState, now_ms: i64) -> int:
         high_watermark=int(committed),
     )
     delete_first(log, len(plan), now_ms)
+    if plan:
+        tell_deleted(log, plan, facts)
     return len(plan)
+
+
+def tell_deleted(log: LogState, plan: list[Deletion], facts: list[SegmentFacts]) -> None:
+    """One line per reason: what retention takes is asked about when it is gone."""
+    sizes = {one.base_offset: one.size_bytes for one in facts}
+    settings = log.settings
+    limits = {
+        DeletionReason.TIME: f" ({settings.retention_ms})",
+        DeletionReason.SIZE: f" ({settings.retention_bytes})",
+    }
+    for reason in DeletionReason:
+        gone = [one for one in plan if one.reason is reason]
+        if gone:
+            told.info(
+                "%s-%d: retention deleted offsets %d to %d, %d bytes in %d segment%s: %s%s",
+                log.topic,
+                log.partition,
+                gone[0].base_offset,
+                gone[-1].end_offset - 1,
+                sum([sizes[one.base_offset] for one in gone]),
+                len(gone),
+                "s" if len(gone) > 1 else "",
+                reason.value,
+                limits.get(reason, ""),
+            )
 
 
 def facts_of(segment: Segment) -> SegmentFacts:

@@ -273,10 +273,11 @@ class PartitionLog(LogState):
             if header.partition_leader_epoch > self.latest_epoch:
                 self.assign_epoch(header.partition_leader_epoch, header.base_offset)
             batch = data[position : position + header.size_bytes]
-            if self.active.should_roll(
+            why = self.active.should_roll(
                 self.settings, header.size_bytes, header.last_offset, header.max_timestamp, now_ms
-            ):
-                self.roll_at(header.base_offset, now_ms)
+            )
+            if why:
+                self.roll_at(header.base_offset, now_ms, why)
             self.write_unstamped(batch)
             self.note_appended(header, now_ms)
             self.note_producer(header, read_end_marker(batch, 0, header) if header.is_control else None)

@@ -118,22 +118,20 @@ class Segment:
         self.bytes_since_entry += header.size_bytes
         self.next_offset = last_offset + 1
 
-    def should_roll(
-        self, settings: LogSettings, size_bytes: i64, last_offset: i64, timestamp: i64, now_ms: i64
-    ) -> bool:
-        """Kafka's rule: too large, too old, an index full, or an offset too far from the base."""
+    def should_roll(self, settings: LogSettings, size_bytes: i64, last_offset: i64, timestamp: i64, now_ms: i64) -> str:
+        """Kafka's rule: too large, too old, an index full, or an offset too far from the base. Why, or nothing."""
         if self.size_bytes > settings.segment_bytes - size_bytes:
-            return True
+            return "segment.bytes"
         if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
-            return True
+            return "the offset is too far from its base"
         if self.size_bytes == 0:
-            return False
+            return ""
         age_max_ms: i64 = settings.segment_ms
         if settings.compact and settings.compaction_lag_max_ms < age_max_ms:
             age_max_ms = settings.compaction_lag_max_ms  # KIP-354: the active segment is never compacted
         if self.waited_ms(timestamp, now_ms) > age_max_ms - self.jitter_ms:
-            return True
-        return self.index_full(settings.index_bytes_max)
+            return "segment.ms"
+        return "segment.index.bytes" if self.index_full(settings.index_bytes_max) else ""
 
     def waited_ms(self, timestamp: i64, now_ms: i64) -> i64:
         if self.first_timestamp >= 0:

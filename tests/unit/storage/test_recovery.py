@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -20,6 +21,7 @@ from .support import (
     append,
     append_internal,
     batch,
+    kill,
     log_dirs,
     marker,
     new_log,
@@ -216,3 +218,21 @@ def test_recovery_keeps_what_a_killed_process_left_in_memory() -> None:
         await second.close()
 
     asyncio.run(act())
+
+
+def test_a_cut_is_told_with_its_reason(disk: RealDisk, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def act() -> None:
+        dirs = log_dirs(disk, str(tmp_path))
+        await dirs.open()
+        log = dirs.create("t", TOPIC_ID, 0)
+        for _ in range(3):
+            append(log, batch())
+        kill(dirs)
+        with (tmp_path / "t-0" / "00000000000000000000.log").open("r+b") as file:
+            file.truncate(log.size_bytes - 5)
+        await log_dirs(disk, str(tmp_path)).open()
+
+    asyncio.run(act())
+    (line,) = [record.getMessage() for record in caplog.records if "was cut" in record.getMessage()]
+    assert "t-0 was cut at offset 2" in line
+    assert "bytes dropped" in line

@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from moldau.broker.partition import Partition, Waiter
 from moldau.broker.shards.batches import RecordTooLarge, build_batches
 from moldau.broker.shards.loading import READ_BYTES, Codec, LoadFailed, replay
+from moldau.broker.shards.telling import tell, tell_expired
 from moldau.core.coordination import NOT_YET, Decision, Now
 from moldau.model.checks import InvariantBroken
 from moldau.model.errors import ErrorCode, Refused
@@ -217,12 +218,14 @@ class ShardRuntime:
         deliver: Deliver | None = None,
         ticket: int = NO_TICKET,
         producer: Producer | None = None,
+        told: Callable[[tuple[Any, ...]], None] = tell,
     ) -> None:
         if decision.records:
             refused = self._append(decision.records, now, producer)
             if refused is not None:
                 self._not_appended(decision, refused, now, deliver)
                 return
+            told(decision.records)
         answers: list[tuple[Deliver, Any]] = []
         if deliver is not None:
             if decision.reply is NOT_YET:
@@ -346,7 +349,7 @@ class ShardRuntime:
             self._give_up_waiting(now.loop_ms)
             deadline = self.core.next_deadline_ms()
             if deadline is not None and deadline <= now.loop_ms:
-                self._carry_out(self.core.decide_expired(now), now)
+                self._carry_out(self.core.decide_expired(now), now, told=tell_expired)
             else:
                 self._set_timer()
         except Exception as error:

@@ -13,6 +13,7 @@ from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFailed
 from moldau.model.ids import INTERNAL_TOPICS
 from moldau.server import lookup
+from moldau.server.asked import tell_asked
 from moldau.server.context import RequestContext
 from moldau.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -74,9 +75,11 @@ def _delete(topic: str, wanted: DeleteRecordsPartition, context: RequestContext)
     if offset < 0 or offset > partition.high_watermark:
         return _refused(wanted, ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
-        log.advance_start_offset(offset, context.received_ms)
+        moved = log.advance_start_offset(offset, context.received_ms)
     except DiskFailed:
         return _refused(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+    if moved:
+        tell_asked(context, f"{topic}-{partition.index}: records before offset {offset} deleted")
     return DeleteRecordsPartitionResult(
         partition_index=wanted.partition_index, low_watermark=int(log.start_offset), error_code=0
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from moldau.core.metadata.commands import DeletedTopic, DeleteTopics, TopicRef
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.ids import NO_TOPIC_ID
+from moldau.server.asked import tell_asked
 from moldau.server.context import RequestContext
 from moldau.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
@@ -20,6 +21,9 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
     refs = _refs(request)
     reply = await context.services.controller.submit(DeleteTopics(tuple(refs)))
     outcomes = [reply] * len(refs) if isinstance(reply, Refused) else reply.outcomes
+    for outcome in outcomes:
+        if isinstance(outcome, DeletedTopic):
+            tell_asked(context, f"topic {outcome.name} deleted")
     return DeleteTopicsResponse(responses=[_result(ref, outcome) for ref, outcome in zip(refs, outcomes, strict=True)])
 
 
