@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from moldau.cli.completing import resource_names, setting_keys, setting_pairs
 from moldau.cli.output import FORMAT, Deeds, print_facts, print_rows
 from moldau.cli.pairs import parse_settings
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
@@ -23,8 +24,8 @@ def config() -> None:
 
 @config.command("get", help="Show the settings of a topic or a broker (a broker's name is its id).")
 @KIND
-@click.argument("name")
-@click.argument("keys", nargs=-1)
+@click.argument("name", shell_complete=resource_names)
+@click.argument("keys", shell_complete=setting_keys, nargs=-1)
 @click.option("-a", "--all", "everything", is_flag=True, help="Show defaults too, not only what was set.")
 @FORMAT
 @BOOTSTRAP
@@ -49,8 +50,8 @@ def get(
     help="Change settings of a topic or a broker: retention.ms=7d segment.bytes=64MiB. KEY= gives the empty value.",
 )
 @KIND
-@click.argument("name")
-@click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.argument("name", shell_complete=resource_names)
+@click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...", shell_complete=setting_pairs)
 @click.option("--dry-run", is_flag=True, help="Let the broker check the change without doing it.")
 @FORMAT
 @BOOTSTRAP
@@ -64,8 +65,8 @@ def set_(
 
 @config.command(help="Remove settings, so that the default holds again.")
 @KIND
-@click.argument("name")
-@click.argument("keys", nargs=-1, required=True)
+@click.argument("name", shell_complete=resource_names)
+@click.argument("keys", shell_complete=setting_keys, nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Let the broker check the change without doing it.")
 @FORMAT
 @BOOTSTRAP
@@ -79,8 +80,8 @@ def unset(
 
 @config.command(help="Show what differs between two topics or two brokers.")
 @KIND
-@click.argument("one")
-@click.argument("other")
+@click.argument("one", shell_complete=resource_names)
+@click.argument("other", shell_complete=resource_names)
 @FORMAT
 @BOOTSTRAP
 @TIMEOUT
@@ -99,7 +100,7 @@ def diff(kind: str, one: str, other: str, format_: str, bootstrap: str, timeout_
 
 
 @config.command(help="Explain a setting: meaning, default, bounds, scope, and whether it can change at run time.")
-@click.argument("key")
+@click.argument("key", shell_complete=setting_keys)
 @FORMAT
 def explain(key: str, format_: str) -> None:
     from moldau.config.explain import explain as explanation_of

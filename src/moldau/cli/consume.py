@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 import click
 
+from moldau.cli.completing import group_names, topic_names
 from moldau.cli.consume_group import GroupRead, read_as_member
 from moldau.cli.record_format import compile_format
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
@@ -17,7 +18,7 @@ from moldau.model.ids import TopicPartition
 
 
 @click.command(help="Print records of one or more topics.")
-@click.argument("topics", nargs=-1, required=True)
+@click.argument("topics", nargs=-1, required=True, shell_complete=topic_names)
 @click.option(
     "-o",
     "--offset",
@@ -30,6 +31,7 @@ from moldau.model.ids import TopicPartition
     "-g",
     "--group",
     "group_id",
+    shell_complete=group_names,
     help="Read as a member of this group: from where it is (-o says where it begins), committing what was printed.",
 )
 @click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")

@@ -93,6 +93,11 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         " two underscores. Deleting one loses that state for everybody; `moldau topic delete --internal` does it"
         " all the same.",
     ),
+    "MD-2010": Explanation(
+        "unknown profile",
+        "`moldau profile list` shows the profiles and the file they are kept in; `moldau profile set NAME -b HOST:PORT`"
+        " makes one.",
+    ),
     "MD-3001": Explanation(
         "an optional part is not installed",
         "Some features need packages that the bare broker does without. The message names the command that adds them.",
@@ -182,7 +187,7 @@ def run_with_plain_errors(command: click.Command) -> None:
     from moldau.model.failures import DiskFailed
 
     try:
-        command.main(standalone_mode=True)
+        command.main(prog_name="moldau", standalone_mode=True)
     except DiskFailed as failure:
         if os.environ.get("MOLDAU_TRACE"):
             raise

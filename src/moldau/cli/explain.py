@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from moldau.cli.completing import error_codes
 from moldau.cli.errors import CATALOGUE
 from moldau.cli.output import FORMAT, print_document
 
 
 @click.command(help="Explain an error code such as MD-1001.")
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=error_codes)
 @FORMAT
 def explain(code: str | None, format_: str) -> None:
     wanted = list(CATALOGUE) if code is None else [code.upper()]

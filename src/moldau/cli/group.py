@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from moldau.cli import group_seek
+from moldau.cli.completing import group_names
 from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
 from moldau.cli.group_tables import GroupReport, describe_rows, group_facts, member_rows, seek_rows
@@ -57,7 +58,7 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], format_: str, bootstr
 
 
 @group.command(help="Show a group's members, offsets and lag, in records and in seconds.")
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=group_names)
 @click.option("--members", "with_members", is_flag=True, help="Show the members instead of the partitions.")
 @click.option("--watch", "watch_s", type=SECONDS, help="Look again every so often (5s, 1m), and judge the trend.")
 @click.option("--count", type=int, default=0, help="Stop watching after this many looks.", hidden=True)
@@ -108,7 +109,7 @@ def describe(
 @group.command(
     help="Move a group's offsets. Shows what would change; --execute does it. The group must have no members."
 )
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @click.option("--to", "to", metavar="WHERE", help=f"{POSITION_FORMS}.")
 @click.option("--to-group", metavar="GROUP", help="To where another group is.")
 @click.option("--to-file", type=click.Path(exists=True, dir_okay=False), help="Lines of: topic partition offset.")
@@ -147,7 +148,7 @@ def seek(
 
 
 @group.command(help="Delete groups and their offsets. They must have no members. Asks first on a terminal.")
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=group_names)
 @YES
 @DRY_RUN
 @FORMAT
@@ -183,7 +184,7 @@ def delete(names: tuple[str, ...], yes: bool, dry_run: bool, format_: str, boots
 @group.command(
     "offset-delete", help="Forget a group's offsets of topics that it does not subscribe to. Asks first on a terminal."
 )
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @click.option("-t", "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P,P]", help="Repeatable.")
 @YES
 @DRY_RUN

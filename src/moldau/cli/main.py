@@ -9,11 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from moldau import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class Subcommand(NamedTuple):
@@ -35,10 +38,16 @@ SUBCOMMANDS: Final[dict[str, Subcommand]] = {
     "pipeline": Subcommand("moldau.cli.pipeline", "pipeline", "Run, check, list, show and stop pipelines on Spark."),
     "config": Subcommand("moldau.cli.config", "config", "Show, change and explain settings."),
     "cluster": Subcommand("moldau.cli.cluster", "cluster", "Show brokers, health and disk use."),
+    "profile": Subcommand(
+        "moldau.cli.profile", "profile", "Name clusters, so that --profile NAME stands for their address."
+    ),
     "log": Subcommand("moldau.cli.log", "log", "Look inside log segments on disk."),
     "doctor": Subcommand("moldau.cli.doctor", "doctor", "Check this machine, the settings and a running cluster."),
     "demo": Subcommand("moldau.cli.demo", "demo", "Show the whole product at work, then clean up."),
     "explain": Subcommand("moldau.cli.explain", "explain", "Explain an error code such as MD-1001."),
+    "completion": Subcommand(
+        "moldau.cli.completion", "completion", "Print a script that completes verbs, topics and groups."
+    ),
     "version": Subcommand("moldau.cli.version", "version", "Show versions of moldau and of what it runs on."),
 }
 
@@ -56,6 +65,15 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(entry.module), entry.attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """From the table: importing every verb for its help would take longer than people wait for a Tab."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        found = [(name, entry) for name, entry in SUBCOMMANDS.items() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=entry.summary) for name, entry in found]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

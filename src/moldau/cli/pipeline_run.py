@@ -97,7 +97,10 @@ def load_file(file: Path, variables: Mapping[str, str], mistakes: Mistakes) -> P
         try:
             import yaml  # noqa: F401
         except ImportError:
-            raise _not_installed("pyyaml") from None
+            # A file can be read and checked without Spark, so nobody needs all of it for this.
+            raise PlainError(
+                "MD-3001", "pipeline files need pyyaml", facts=[("file", str(file))], fixes=["pip install pyyaml"]
+            ) from None
     return load(file, variables, mistakes)
 
 
@@ -212,7 +215,7 @@ def _need_spark(options: RunOptions) -> None:
     from moldau.spark.java import JavaUnusable, find_java
 
     if not spark_is_installed():
-        raise _not_installed("pyspark")
+        raise PlainError("MD-3001", "Spark support is not installed", facts=[("missing", "pyspark")], fixes=[INSTALL])
     if options.remote is not None:
         return  # the server has its own Java
     try:
@@ -221,12 +224,6 @@ def _need_spark(options: RunOptions) -> None:
         raise PlainError(
             "MD-3003", unusable.what, facts=[("found", unusable.found)], fixes=unusable.fixes
         ) from None  # fmt: skip
-
-
-def _not_installed(package: str) -> PlainError:
-    return PlainError(
-        "MD-3001", "Spark support is not installed", facts=[("missing", package)], fixes=[INSTALL]
-    )  # fmt: skip
 
 
 def _open(start: Any, where: Any, log: Path) -> Any:

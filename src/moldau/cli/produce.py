@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from moldau.cli.completing import topic_names
 from moldau.cli.output import FORMAT, counted, print_facts
 from moldau.cli.quantities import MOMENT
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
@@ -17,7 +18,7 @@ FLUSH_EVERY = 10_000
 
 
 @click.command(help="Send records from standard input to a topic.")
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("-k", "--key", help="The same key for every record.")
 @click.option("-K", "--key-delimiter", help="Split each line into key and value at this text.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; repeatable.")

@@ -8,7 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
+from moldau.cli import profiles
+from moldau.cli.completing import profile_names
 from moldau.cli.errors import PlainError
 from moldau.cli.local_broker import DEFAULT_IN_WORDS, default_bootstrap
 from moldau.cli.output import counted
@@ -20,9 +23,24 @@ from moldau.model.failures import PeerGone, WireError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_TIMEOUT = "10s"
 
 
-def _check_bootstrap(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+def _default_bootstrap() -> str:
+    profile = profiles.chosen()
+    return default_bootstrap() if profile is None else profile.bootstrap
+
+
+def _default_timeout() -> str:
+    profile = profiles.chosen()
+    return DEFAULT_TIMEOUT if profile is None or profile.timeout is None else profile.timeout
+
+
+def _check_bootstrap(context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    profile = profiles.chosen()
+    typed = context.get_parameter_source("profile") is ParameterSource.COMMANDLINE
+    if profile is not None and typed and context.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT:
+        value = profile.bootstrap  # what is typed beats what lies about
     try:
         parse_bootstrap(value)
     except ValueError as mistake:
@@ -30,25 +48,44 @@ def _check_bootstrap(_context: click.Context, _parameter: click.Parameter, value
     return value
 
 
-BOOTSTRAP: Callable[[F], F] = click.option(
+_PROFILE: Callable[[F], F] = click.option(
+    "--profile",
+    envvar=profiles.VARIABLE,
+    show_envvar=True,
+    expose_value=False,
+    is_eager=True,
+    callback=profiles.choose,
+    shell_complete=profile_names,
+    metavar="NAME",
+    help="A cluster by name: moldau profile --help",
+)
+_BOOTSTRAP: Callable[[F], F] = click.option(
     "-b",
     "--bootstrap-server",
     "--bootstrap-servers",
     "--brokers",
     "bootstrap",
-    default=default_bootstrap,
+    default=_default_bootstrap,
     show_default=DEFAULT_IN_WORDS,
     envvar=["MOLDAU_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS"],
+    show_envvar=True,
     callback=_check_bootstrap,
     metavar="HOST:PORT,...",
     help="Where to find the cluster.",
 )
+
+
+def BOOTSTRAP(command: F) -> F:
+    """`-b` and `--profile`: which cluster, as the argument `bootstrap`."""
+    return _BOOTSTRAP(_PROFILE(command))
+
+
 TIMEOUT: Callable[[F], F] = click.option(
     "--timeout",
     "timeout_s",
     type=SECONDS,
-    default="10s",
-    show_default=True,
+    default=_default_timeout,
+    show_default=DEFAULT_TIMEOUT,
     help="How long to wait for an answer; a bare number is seconds.",
 )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from moldau.cli.completing import topic_names
 from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
 from moldau.cli.output import FORMAT, Deeds, counted, print_document, print_rows
@@ -94,7 +95,7 @@ def list_(internal: bool, format_: str, bootstrap: str, timeout_s: float) -> Non
 
 
 @topic.command(help="Show partitions, offsets, sizes and settings of one or more topics.")
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
 @click.option("--plot", is_flag=True, help="Draw the partitions' sizes as bars, so that skew is seen at once.")
 @FORMAT
 @BOOTSTRAP
@@ -119,7 +120,7 @@ def describe(names: tuple[str, ...], plot: bool, format_: str, bootstrap: str, t
 
 
 @topic.command("add-partitions", help="Raise a topic's partition count. Keys then map to other partitions.")
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.argument("total", type=click.IntRange(min=1))
 @click.option("--dry-run", is_flag=True, help="Let the broker check the request without doing it.")
 @FORMAT
@@ -138,7 +139,7 @@ def add_partitions(name: str, total: int, dry_run: bool, format_: str, bootstrap
 
 
 @topic.command(help="Delete records from the start of a topic up to an offset or a time.")
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option("-o", "--offset", "to", required=True, help=f"Delete what is before: {POSITION_FORMS}.")
 @click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
 @click.option("--execute", is_flag=True, help="Really delete; without it the command only shows what would go.")
@@ -178,7 +179,7 @@ def trim(
 
 
 @topic.command(help="Delete one or more topics and their data. Asks first on a terminal.")
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
 @click.option(
     "--internal", is_flag=True, help="Also topics that the cluster keeps for itself, such as a group's offsets."
 )

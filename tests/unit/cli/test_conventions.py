@@ -14,8 +14,8 @@ from moldau.cli.main import SUBCOMMANDS, root
 from moldau.cli.output import FORMAT, FORMATS, Deeds, head, print_facts, print_rows
 from moldau.cli.quantities import MINUTES, MOMENT, SECONDS
 
-SHOWS_NOTHING = {"up", "down", "demo", "pipeline run", "completion"}
-"""Verbs that run something until it ends, or print a script."""
+SHOWS_NOTHING = {"up", "down", "logs", "demo", "pipeline run", "completion"}
+"""Verbs that run or follow something until it ends, or print a script."""
 PERCENT = {"consume"}
 """Prints records, and has a language of its own for `--format`; `json` is a word of it."""
 

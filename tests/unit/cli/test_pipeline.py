@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,6 +141,14 @@ def test_stop_tells_a_run_that_stopped_from_one_that_is_lost(
     result = pipeline("stop", "p")
     assert result.exit_code == status
     assert told in result.output
+
+
+def test_a_file_is_checked_without_asking_for_all_of_spark(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    result = pipeline("validate", str(file))
+    assert result.exit_code == 1
+    assert "pip install pyyaml" in result.output
+    assert "500 MB" not in result.output
 
 
 @pytest.mark.parametrize("state", ["stopped", "failed", "running"])
