@@ -19,7 +19,7 @@ from moldau.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.integration.protocol.wire import Wire
+from tests.integration.protocol.wire import Wire, until
 
 NONE = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -29,14 +29,14 @@ FENCED_INSTANCE_ID = 82
 STALE_MEMBER_EPOCH = 113
 
 
-def consumer_joins(wire: Wire, group: str, member: str, topic: str, instance: str | None = None) -> Any:
+def consumer_joins(wire: Wire, group: str, member: str, topic: str = "", instance: str | None = None) -> Any:
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,
         member_id=member,
         member_epoch=0,
         instance_id=instance,
         rebalance_timeout_ms=60_000,
-        subscribed_topic_names=[topic],
+        subscribed_topic_names=[topic] if topic else [],
         topic_partitions=[],
     )
     answer = wire.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
@@ -196,6 +196,33 @@ def test_the_first_member_finds_epoch_2(wire: Wire, topic: str, group: str) -> N
 def test_a_member_without_a_pattern_is_described_with_an_empty_one(wire: Wire, topic: str, group: str) -> None:
     consumer_joins(wire, group, "a", topic)
     assert described(wire, group).members[0].subscribed_topic_regex == ""
+
+
+def test_a_member_that_subscribes_to_nothing_finds_epoch_1_and_leaves_the_group_as_it_is(
+    wire: Wire, topic: str, group: str
+) -> None:
+    assert consumer_joins(wire, group, "a").member_epoch == 1
+    assert consumer_joins(wire, group, "b").member_epoch == 1
+    found = described(wire, group)
+    assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("Stable", 1, 1)
+
+
+def test_what_a_member_no_longer_subscribes_to_it_is_told_to_give_up_at_once(
+    wire: Wire, topic: str, group: str
+) -> None:
+    # Kafka's coordinator may not have heard of the topic yet; it shares out anew when it has.
+    until(lambda: consumer_joins(wire, group, "a", topic).assignment.topic_partitions != [])
+    epoch = described(wire, group).members[0].member_epoch
+    told = wire.ask(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        1,
+        ConsumerGroupHeartbeatRequest(
+            group_id=group, member_id="a", member_epoch=epoch, subscribed_topic_names=["nowhere"]
+        ),
+    )
+    assert (told.error_code, told.member_epoch, told.assignment.topic_partitions) == (NONE, epoch, [])
+    (member,) = described(wire, group).members
+    assert [(row.topic_name, row.partitions) for row in member.assignment.topic_partitions] == [(topic, [0, 1])]
 
 
 # -- coordinators ----------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def forget_what_classic_members_hold(plant: pytest.MonkeyPatch) -> None:
 def test_a_planted_bug_is_found(bug: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
     hunt = settings(
-        max_examples=300,
+        max_examples=2_000,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,

@@ -16,8 +16,7 @@ from moldau.core.group.consumer.joining import full, has_room, join_static, know
 from moldau.core.group.consumer.leaving import fence
 from moldau.core.group.consumer.migration import DOWNGRADES, assignment_bytes, by_id, downgrade
 from moldau.core.group.consumer.rebalance import (
-    bump_epoch,
-    follow_topics,
+    follow_epoch,
     move,
     subscribe,
     update_target,
@@ -102,8 +101,7 @@ def _take_further(
     changed = subscribe(draft, member, _updated(member.metadata, command, subscription))
     if isinstance(changed, Refused):
         return changed
-    if changed or follow_topics(draft):
-        bump_epoch(draft)
+    follow_epoch(draft, changed=changed)
     # A guest that were told to join again until the assignment interval is over would do nothing else.
     update_target(draft, at_once=True)
     move(draft, member_id, by_id(subscription.owned, draft.topics))

@@ -25,8 +25,7 @@ from moldau.core.group.consumer.joining import (
 from moldau.core.group.consumer.leaving import fence
 from moldau.core.group.consumer.migration import open_for_consumers
 from moldau.core.group.consumer.rebalance import (
-    bump_epoch,
-    follow_topics,
+    follow_epoch,
     move,
     pattern_refused,
     subscribe,
@@ -85,8 +84,7 @@ def _heartbeat(turn: Turn, command: ConsumerHeartbeat) -> object:
     changed = subscribe(draft, member, _updated(member.metadata, command))
     if isinstance(changed, Refused):
         return changed
-    if changed or follow_topics(draft):
-        bump_epoch(draft)
+    follow_epoch(draft, changed=changed)
     update_target(draft)
     move(draft, member_id, command.owned)
     member = draft.member(member_id)

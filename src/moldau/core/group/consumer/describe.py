@@ -55,7 +55,7 @@ def _member(group: ConsumerGroup, member: Member, topics: Topics) -> DescribedCo
         metadata.client_host,
         metadata.topics,
         metadata.regex,
-        _named(member.current.assigned, topics),
+        _named((*member.current.assigned, *member.current.revoking), topics),
         _named(group.targets.get(member.member_id, NOTHING), topics),
         CLASSIC_TYPE if member.is_classic else CONSUMER_TYPE,
     )

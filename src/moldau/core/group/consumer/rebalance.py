@@ -7,6 +7,7 @@ are Kafka's.
 from __future__ import annotations
 
 from collections.abc import Set
+from typing import Final
 
 from moldau.core.group.consumer.assignors import offered
 from moldau.core.group.consumer.draft import Draft
@@ -26,11 +27,13 @@ from moldau.core.group.consumer.records import (
     TargetStored,
     TopicIdPartition,
 )
-from moldau.core.group.consumer.sharing import share_out
+from moldau.core.group.consumer.sharing import share_out, topics_of
 from moldau.core.group.consumer.state import NOTHING, Member
 from moldau.core.group.consumer.topics import metadata_hash
 from moldau.core.group.soft import TimerKind
 from moldau.model.errors import ErrorCode, Refused
+
+FIRST_EPOCH: Final = 1
 
 # -- subscriptions ---------------------------------------------------------------------------------------------------
 
@@ -47,7 +50,8 @@ def pattern_refused(regex: str | None) -> Refused | None:
 
 
 def subscribe(draft: Draft, member: Member, metadata: MemberMetadata) -> bool | Refused:
-    """Store what is new about the member; whether the group has to share out anew. It always has for a new member."""
+    """Store what is new about the member; whether the group has to share out anew. It need not for a new member that
+    subscribes to nothing."""
     old = member.metadata
     is_new = member.member_id not in draft.group.members
     if metadata == old and not is_new:
@@ -60,7 +64,7 @@ def subscribe(draft: Draft, member: Member, metadata: MemberMetadata) -> bool | 
         news.append(RegexResolved(draft.group_id, metadata.regex, resolved))
     draft.emit(MemberStored(draft.group_id, member.member_id, metadata), *news)
     forget_unused_regexes(draft)
-    return is_new or metadata.topics != old.topics or metadata.regex != old.regex
+    return metadata.topics != old.topics or metadata.regex != old.regex
 
 
 def _resolve(draft: Draft, regex: str) -> ResolvedRegex | Refused:
@@ -112,10 +116,21 @@ def current_hash(draft: Draft) -> int:
     return metadata_hash(draft.group.subscribed_topics(), draft.topics)
 
 
+def follow_epoch(draft: Draft, *, changed: bool) -> None:
+    """Raise the epoch if a subscription changed or a subscribed topic; a group that is new has one in any case."""
+    if changed or follow_topics(draft):
+        bump_epoch(draft)
+    elif draft.group.epoch < FIRST_EPOCH:
+        _store_epoch(draft, FIRST_EPOCH)
+
+
 def bump_epoch(draft: Draft) -> None:
-    """Kafka counts the making of a group as its epoch 1, so that the first members find epoch 2."""
-    value = GroupEpoch(max(draft.group.epoch, 1) + 1, current_hash(draft))
-    draft.emit(GroupEpochStored(draft.group_id, value))
+    """Kafka counts the making of a group as its epoch 1, so that the first member that subscribes finds epoch 2."""
+    _store_epoch(draft, max(draft.group.epoch, FIRST_EPOCH) + 1)
+
+
+def _store_epoch(draft: Draft, epoch: int) -> None:
+    draft.emit(GroupEpochStored(draft.group_id, GroupEpoch(epoch, current_hash(draft))))
 
 
 # -- the target assignment -------------------------------------------------------------------------------------------
@@ -159,12 +174,18 @@ def move(draft: Draft, member_id: str, owned: Set[TopicIdPartition] | None) -> N
     """Take the member as far towards its target as it can go now."""
     group = draft.group
     member = group.members[member_id]
-    if member.is_reconciled_to(group.target_epoch):
+    target = group.targets.get(member_id, NOTHING)
+    if group.epoch > group.target_epoch:
+        # Shared out before the last change: what the member no longer subscribes to it gives up at once.
+        target = _still_subscribed(draft, member, target)
+        if member.is_reconciled_to(group.target_epoch) and member.current.assigned.keys() <= target:
+            return
+    elif member.is_reconciled_to(group.target_epoch):
         return
     current = reconcile(
         member,
         target_epoch=group.target_epoch,
-        target=group.targets.get(member_id, NOTHING),
+        target=target,
         owners=group.owners,
         owned=owned,
     )
@@ -177,3 +198,9 @@ def move(draft: Draft, member_id: str, owned: Set[TopicIdPartition] | None) -> N
         draft.schedule(TimerKind.CONSUMER_REBALANCE, member_id, member.metadata.rebalance_timeout_ms)
     else:
         draft.cancel(TimerKind.CONSUMER_REBALANCE, member_id)
+
+
+def _still_subscribed(draft: Draft, member: Member, target: frozenset[TopicIdPartition]) -> frozenset[TopicIdPartition]:
+    names = topics_of(draft.group, member)
+    kept = {topic_id for topic_id in {topic_id for topic_id, _ in target} if draft.topics.name_of(topic_id) in names}
+    return frozenset(partition for partition in target if partition[0] in kept)

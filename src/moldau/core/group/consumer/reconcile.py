@@ -14,6 +14,9 @@
 A member in UNREVOKED_PARTITIONS keeps its epoch, so that it can still commit for what it gives up; it has its rebalance
 timeout to confirm, then it is fenced. The other two states are at the target epoch. Nobody else is waited for: each
 member moves at its own heartbeats, which is what makes these rebalances incremental.
+
+A member that changed its subscription gives up what it no longer wants before the next target is there, at the epoch
+it has: the same way through UNREVOKED_PARTITIONS, and back.
 """
 
 from __future__ import annotations
@@ -42,14 +45,14 @@ def reconcile(
     current = member.current
     match current.state:
         case MemberState.STABLE:
-            if current.member_epoch == target_epoch:
+            if current.member_epoch == target_epoch and current.assigned.keys() <= target:
                 return current
             epoch = current.member_epoch
         case MemberState.UNREVOKED_PARTITIONS:
             if _still_owns(current.revoking.keys(), owned):
                 return current
             # The epoch after the one it was held back at. The newest target may ask it to give up even more.
-            epoch = current.member_epoch + 1
+            epoch = min(current.member_epoch + 1, target_epoch)
         case MemberState.UNRELEASED_PARTITIONS:
             epoch = current.member_epoch
         case _:

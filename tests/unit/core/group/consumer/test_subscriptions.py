@@ -7,6 +7,7 @@ from moldau.core.group.settings import GroupSettings
 from moldau.model.errors import ErrorCode
 from tests.unit.core.group.consumer.crowd import EAGER, Client, Crowd, partitions_of, topic_id
 
+SLOW = GroupSettings(consumer_assignment_interval_ms=1_000)
 JOIN = {"owned": frozenset(), "rebalance_timeout_ms": 60_000}
 
 
@@ -171,3 +172,39 @@ def test_offsets_are_kept_for_topics_that_a_pattern_finds() -> None:
     by_pattern(crowd, "a", "o.*").step()
     assert crowd.group().is_subscribed_to("orders")
     assert not crowd.group().is_subscribed_to("users")
+
+
+def test_who_subscribes_to_nothing_changes_nothing() -> None:
+    crowd = Crowd()
+    assert crowd.heartbeats("a", 0, topics=(), **JOIN).member_epoch == 1
+    assert (crowd.group().epoch, crowd.group().target_epoch) == (1, 1)
+    assert crowd.joins("b").member_epoch == 2
+    assert crowd.heartbeats("c", 0, topics=(), **JOIN).member_epoch == 2
+    assert crowd.group().epoch == 2
+
+
+def test_what_is_no_longer_wanted_is_given_up_before_the_next_sharing_out() -> None:
+    crowd = Crowd(SLOW, orders=2, users=2)
+    everything = frozenset((topic_id("orders"), index) for index in (0, 1))
+    crowd.joins("a", "orders")
+    told = crowd.heartbeats("a", 2, topics=("users",))
+    assert (told.member_epoch, told.assigned) == (2, ())
+    assert (crowd.group().epoch, crowd.group().target_epoch) == (3, 2)
+    described = crowd.described().members[0]
+    assert [(topic.topic, topic.partitions) for topic in described.assigned] == [("orders", (0, 1))]
+    assert crowd.heartbeats("a", 2, owned=everything) == told._replace(assigned=None)
+    crowd.heartbeats("a", 2, owned=frozenset())
+    assert not crowd.group().owners
+    assert crowd.group().members["a"].epoch == 2
+    crowd.advance(1_000)
+    told = crowd.heartbeats("a", 2, owned=frozenset())
+    assert told.member_epoch == 3
+    assert [index for topic, index in told.assigned if topic == topic_id("users")] == [0, 1]
+
+
+def test_others_keep_what_they_have_until_the_next_sharing_out() -> None:
+    crowd = Crowd(SLOW, orders=2)
+    crowd.joins("a")
+    assert crowd.joins("b").assigned == ()
+    assert crowd.heartbeats("a", 2).assigned is None
+    assert len(crowd.group().owners) == 2
