@@ -32,7 +32,8 @@ RANGE_BYTES_MIN: Final = 64 * 1024
 WRITE_PARTS_MAX: Final = 512
 """Parts per writev; Linux takes at most 1024."""
 
-OFF_LOOP_THREADS: Final = 4
+OFF_LOOP_THREADS: Final = 16
+"""They wait for the disk more than they work. Started as needed."""
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 

@@ -234,13 +234,13 @@ def size_if_there(segment: Segment, kind: str) -> int:
         return 0
 
 
-def close(log: LogState) -> None:
+def close(log: LogState, home_later: bool = False) -> None:
     """Make everything durable and write what a clean start loads: indexes and a snapshot of the producers."""
     if log.closed:
         return
     if not log.home.offline and not is_as_loaded(log):
         try:
-            _close_files(log)
+            _close_files(log, home_later)
         except (DiskFailed, FileNotFoundError) as error:  # the latter: the folder was removed under us
             log.home.fail(str(error))
     for segment in log.segments:
@@ -255,7 +255,7 @@ def is_as_loaded(log: LogState) -> bool:
     return log.disk.exists(log.snapshot_path(log.end_offset))
 
 
-def _close_files(log: LogState) -> None:
+def _close_files(log: LogState, home_later: bool) -> None:
     log.flush_appends()
     active = log.active
     if active.indexed:
@@ -267,6 +267,8 @@ def _close_files(log: LogState) -> None:
     for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
         job.paths.append(active.path(kind))
     job.paths.append(log.snapshot_path(log.end_offset))
+    if home_later and log.directory in job.directories:
+        job.directories.remove(log.directory)
     job.run()
     log.durable_end_offset = log.end_offset
     keep_two_snapshots(log)

@@ -388,9 +388,10 @@ class PartitionLog(LogState):
         """Apply retention by time, size and start offset; how many segments went."""
         return log_trim.delete_old_segments(self, now_ms)
 
-    def close(self) -> None:
-        """Write indexes and a producer snapshot, so that a clean start only loads."""
-        log_trim.close(self)
+    def close(self, home_later: bool = False) -> None:
+        """Write indexes and a producer snapshot, so that a clean start only loads. `home_later`: the caller makes the
+        folder's name durable in its directory."""
+        log_trim.close(self, home_later)
 
 
 def rules_of(settings: LogSettings) -> ValidationRules:
