@@ -11,7 +11,6 @@ from moldau.model.failures import DiskFailed
 from moldau.ports import Disk
 from moldau.storage.partition_log import PartitionLog
 
-
 CLOSING_AT_ONCE: Final = 16
 """Closing is waiting for the disk, which makes many waiting syncs durable at one go."""
 

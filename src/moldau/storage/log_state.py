@@ -129,6 +129,7 @@ class LogState(Flushable):
         self.gathered = BytesWriter()
         self.unsynced_sealed: list[Segment] = []
         self.directory_changed = True
+        self.epochs_unsynced = False
         self.folder_unsynced = True
         """The first sync also makes the folder itself durable: its name in the directory, and whose log it is."""
         self.recently_read: list[Segment] = []
@@ -330,10 +331,28 @@ class LogState(Flushable):
     # --- leader epochs -----------------------------------------------------------------------------------------------
 
     def assign_epoch(self, epoch: i64, start_offset: i64) -> None:
-        """Note that `epoch` writes from `start_offset` on, durably: truncation after a failure depends on it."""
+        """Note that `epoch` writes from `start_offset` on. Durable with what it is about, at the next sync: nobody is
+        kept waiting for the disk, and a history that lags behind its log is made again from the batches."""
         if self.epochs.assign(int(epoch), int(start_offset)):
-            self.write_epochs()
+            self.write_epochs_unsynced()
         self.latest_epoch = self.epochs.latest_epoch
+
+    def write_epochs_unsynced(self) -> None:
+        path = f"{self.path}/{EPOCH_CHECKPOINT}"
+        try:
+            file = self.disk.open(f"{path}.tmp", create=True)
+            try:
+                if file.size_bytes() > 0:
+                    file.truncate(0)
+                file.append(self.epochs.encode().encode())
+            finally:
+                file.close()
+            self.disk.rename(f"{path}.tmp", path)
+        except DiskFailed as error:
+            self.home.fail(str(error))
+            raise
+        self.epochs_unsynced = True
+        self.directory_changed = True
 
     def write_epochs(self) -> None:
         try:
@@ -363,6 +382,9 @@ class LogState(Flushable):
             job.paths.append(f"{self.path}/{PARTITION_METADATA}")
             job.directories.append(self.directory)
             self.folder_unsynced = False
+        if self.epochs_unsynced:
+            job.paths.append(f"{self.path}/{EPOCH_CHECKPOINT}")
+            self.epochs_unsynced = False
         if self.directory_changed:
             job.directories.append(self.path)
         self.unsynced_sealed = []

@@ -45,7 +45,9 @@ def test_many_logs_are_closed_at_once_and_their_directory_synced_once(tmp_path: 
         await dirs.close()
         folders = [path for path in disk.synced if path != str(tmp_path)]
         assert sorted(folders) == sorted(log.path for log in dirs.logs.values())
-        assert len(disk.synced) - len(folders) < LOGS // 2, "once for the new folders; the rest are checkpoints and the marker"
+        assert len(disk.synced) - len(folders) < LOGS // 2, (
+            "once for the new folders; the rest are checkpoints and the marker"
+        )
         again = log_dirs(RealDisk(), str(tmp_path))
         await again.open()
         assert again.clean_start
