@@ -21,7 +21,8 @@ Piece: TypeAlias = bytes | bytearray | memoryview | FileRange
 
 
 class Clock(Protocol):
-    """Wall time. Monotonic time is `loop.time()`."""
+    """Wall time. Monotonic time is `loop.time()`, which may stand still within a turn of the loop; a clock may have a
+    `stopwatch()` besides (seconds), for those who measure."""
 
     def now_ms(self) -> int: ...
 

@@ -10,3 +10,6 @@ class WallClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    stopwatch = staticmethod(time.perf_counter)
+    """Seconds since some moment, at the finest grain there is."""

@@ -18,7 +18,8 @@ under way, through a `Sender`.
 
 Holding. Reading stops while any bit of `held` is set: replies pile up in the transport, in the sender or already before
 them (one read may hold thousands of fetches), a coroutine runs, too many replies are pending, or the memory budget is
-used up. What was read already waits in `rest`.
+used up. What was read already waits in `rest`. So it does after a turn (`TURN_S`, `TURN_REQUESTS`): whoever sends
+thousands of requests at once shares the loop with the others.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ PENDING_REPLIES_MAX: Final = 128
 LAST_REPLIES_SECONDS_MAX: Final = 10.0
 """How long a closing connection waits for its peer to take what lies ready for it."""
 
+TURN_S: Final = 0.002
+TURN_REQUESTS: Final = 256
+"""What one connection may do before the others have their turn."""
+
 WRITES: Final = 1
 BUSY: Final = 2
 PIPELINE: Final = 4
@@ -57,6 +62,7 @@ MEMORY: Final = 8
 RATE: Final = 16
 REPLIES: Final = 32
 SENDING: Final = 64
+TURN: Final = 128
 
 _PRODUCE: Final = 0
 _FETCH: Final = 1
@@ -213,8 +219,11 @@ class Connection(Outgoing):
         size: i64 = 0
         end: i64 = len(data)
         position: i64 = 0
-        reader = self.hub.reader
-        now_ms: i64 = self.hub.now_wall_ms()
+        hub = self.hub
+        reader = hub.reader
+        now_ms: i64 = hub.now_wall_ms()
+        begun: float = hub.stopwatch()
+        last_request: i64 = self.requests + TURN_REQUESTS
         try:
             while end - position >= 4 and self.held == 0:
                 size = i64(read_i32_be(data, position))
@@ -232,9 +241,12 @@ class Connection(Outgoing):
                     return
                 if position < end:
                     self._hold_if_full()
+                    if self.requests >= last_request or hub.stopwatch() - begun > TURN_S:
+                        self._end_turn()
         except WireError as error:
             self.door.bad_peer(self, str(error))
             return
+        hub.turn_ended(hub.stopwatch() - begun)
         if position < end:
             self.rest = data[position:] if position > 0 else data
 
@@ -276,6 +288,7 @@ class Connection(Outgoing):
         """Much was read: handle complete big frames where they lie, receive the rest of an incomplete one elsewhere."""
         position: i64 = 0
         end: i64 = view.nbytes
+        begun: float = self.hub.stopwatch()
         while end - position >= 4 and self.held == 0:
             size: i64 = i64(read_i32_be(bytes(view[position : position + 4]), 0))
             if size <= BIG_FRAME_BYTES or size > self.frame_bytes_max:
@@ -290,14 +303,29 @@ class Connection(Outgoing):
             position += 4 + size
             if position < end:
                 self._hold_if_full()
+                if self.hub.stopwatch() - begun > TURN_S:
+                    self._end_turn()
         if position < end:
             self._received(bytes(view[position:]))
 
     def _guarded_request(self, frame: memoryview) -> None:
+        hub = self.hub
+        begun: float = hub.stopwatch()
         try:
-            self._request(Reader.over(frame), self.hub.now_wall_ms())
+            self._request(Reader.over(frame), hub.now_wall_ms())
         except WireError as error:
             self.door.bad_peer(self, str(error))
+        hub.turn_ended(hub.stopwatch() - begun)
+
+    def _end_turn(self) -> None:
+        if self.held & TURN == 0:
+            self._hold(TURN)
+            self.hub.loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self.held &= ~TURN
+        if self.paused:
+            self._go_on()
 
     # From frames to handlers
 
@@ -312,6 +340,7 @@ class Connection(Outgoing):
         client_id = reader.nullable_string()
         context = RequestContext(self.peer, key, version, correlation_id, client_id, now_ms)
         hub.requests_total += 1
+        hub.route_name = route.name
         self.requests += 1
         route.requests += 1
         if version < route.min_version or version > route.max_version:

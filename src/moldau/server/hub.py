@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from moldau.server.loop_watch import LoopWatch
 from moldau.server.services import Services
 from moldau.storage.flush_set import Flushable, FlushSet
 from moldau.wire.primitives import Reader, Writer
@@ -34,6 +35,8 @@ POOLED_BYTES_MAX: Final = 16 * 1024 * 1024
 WRITERS_MAX: Final = 256
 COMPLAINTS_MAX: Final = 1000
 TICK_PASSES_MAX: Final = 8
+LONG_TURN_S: Final = 0.005
+"""A connection's turn above this is told to the watch."""
 
 log = logging.getLogger("moldau.server")
 
@@ -64,6 +67,12 @@ class Hub:
         self.flush_set = flush_set
         self.loop: Any = loop
         self.now_wall_ms: Any = services.clock.now_ms
+        self.stopwatch: Any = getattr(services.clock, "stopwatch", loop.time)
+        """Seconds that pass within a turn of the loop too; the loop's own time, where the clock has no better."""
+        self.watch: Any = LoopWatch(loop, self.count_requests, self.watch_rests)
+        self.watched: bool = False
+        self.route_name: str = ""
+        """The API asked last."""
         self.dirty: list[Outgoing] = []
         self.scheduled: bool = False
         self.failed_early: list[Flushable] = []
@@ -91,6 +100,18 @@ class Hub:
         self.flush_failures_total: i64 = 0
         self._complained: set[str] = set()
         services.partitions.advances.on_first = self.schedule
+
+    # The watch
+
+    def count_requests(self) -> int:
+        return self.requests_total
+
+    def watch_rests(self) -> None:
+        self.watched = False
+
+    def turn_ended(self, seconds: float) -> None:
+        if seconds > LONG_TURN_S:
+            self.watch.turn(seconds, self.route_name)
 
     # The tick
 
@@ -124,6 +145,9 @@ class Hub:
 
     def _tick(self) -> None:
         self.ticks_total += 1
+        if not self.watched:
+            self.watched = True
+            self.watch.begin()
         advances = self.services.partitions.advances
         failed = self.failed_early
         self.failed_early = []

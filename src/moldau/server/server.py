@@ -75,6 +75,7 @@ class Server:
         self._sockets.clear()
         await self.tasks.close()
         self.services.aside.close()
+        self.hub.watch.close()
         self.hub.tick()
         for door in self.doors:
             door.close()
@@ -153,4 +154,5 @@ class Server:
     def _sweep(self) -> None:
         for door in self.doors:
             door.sweep()
+        self.hub.watch.sweep()
         self._schedule_sweep()

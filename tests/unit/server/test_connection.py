@@ -13,7 +13,7 @@ from moldau.model.checks import InvariantBroken
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFull
 from moldau.runtime.net import RealNetwork
-from moldau.server.connection import PENDING_REPLIES_MAX, WRITE_BUFFER_BYTES_HIGH
+from moldau.server.connection import PENDING_REPLIES_MAX, TURN_REQUESTS, WRITE_BUFFER_BYTES_HIGH
 from moldau.server.limits import ServerLimits
 from moldau.server.parking import Parked
 from moldau.server.replies import Encoded
@@ -670,3 +670,46 @@ def test_limits_may_change_while_running(tmp_path: Path) -> None:
         assert (stage.door.frame_bytes_max, server.hub.in_flight_bytes_max) == (77, 88)
 
     asyncio.run(play())
+
+
+class TestTurns:
+    def test_others_are_served_between_many_requests_of_one(self, stage: Stage) -> None:
+        rude, polite = stage.connect(), stage.connect()
+        order: list[str] = []
+        for client, name in ((rude, "rude"), (polite, "polite")):
+            _note_writes(client, name, order)
+        count = 3 * TURN_REQUESTS + 7
+        rude.send(b"".join(rude.frame(ApiKey.API_VERSIONS, 3, API_VERSIONS) for _ in range(count)))
+        assert rude.transport.read_paused
+        polite.send(polite.frame(ApiKey.API_VERSIONS, 3, API_VERSIONS))
+        stage.loop.run()
+        assert order[:2] == ["rude", "polite"]
+        assert order.count("rude") >= 4
+        assert len(rude.replies()) == count
+        assert not rude.transport.read_paused
+
+    def test_a_turn_ends_when_its_time_is_over(self, stage: Stage) -> None:
+        clock = iter(step * 0.0015 for step in range(100))
+        stage.hub.stopwatch = lambda: next(clock)
+        client = stage.connect()
+        client.send(b"".join(client.frame(ApiKey.API_VERSIONS, 3, API_VERSIONS) for _ in range(5)))
+        assert stage.hub.requests_total == 2, "1.5 ms are within the time, 3 ms are not"
+        stage.loop.run()
+        assert len(client.replies()) == 5
+
+    def test_what_closes_meanwhile_is_not_gone_on_with(self, stage: Stage) -> None:
+        client = stage.connect()
+        client.send(b"".join(client.frame(ApiKey.API_VERSIONS, 3, API_VERSIONS) for _ in range(TURN_REQUESTS + 5)))
+        client.connection.connection_lost(None)
+        stage.loop.run()
+        assert stage.hub.requests_total == TURN_REQUESTS
+
+
+def _note_writes(client: Client, name: str, order: list[str]) -> None:
+    write = client.transport.write
+
+    def noted(data: Any) -> None:
+        order.append(name)
+        write(data)
+
+    client.transport.write = noted  # type: ignore[method-assign]
