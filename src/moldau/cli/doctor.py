@@ -56,6 +56,7 @@ def doctor(data_dir: Path, config_file: Path | None, strict: bool, format_: str,
         *check_spark(),
         *check_settings(config_file),
         *check_cluster(running.bootstrap if running is not None and bootstrap == default_bootstrap() else bootstrap),
+        *(() if running is None else check_loop(data_dir)),
     ]
     if format_ == "table":
         _print(findings)
@@ -146,6 +147,7 @@ def check_settings(config_file: Path | None) -> Iterator[Finding]:
 
 
 def check_cluster(bootstrap: str) -> Iterator[Finding]:
+    from moldau.cli import doctor_loop
     from moldau.cli.errors import PlainError
     from moldau.cli.session import with_cluster
     from moldau.client.cluster import Cluster
@@ -164,12 +166,22 @@ def check_cluster(bootstrap: str) -> Iterator[Finding]:
         found.append(_count(area, lagging, WARNING, "partition", "with replicas out of sync", "all replicas in sync"))
         if count > 1 and single:
             found.append(_count(area, single, WARNING, "topic", "with a single replica", ""))
+        quick, text = doctor_loop.answers(await doctor_loop.answer_times_ms(cluster))
+        found.append(Finding(area, OK if quick else WARNING, text))
         return found
 
     try:
         yield from with_cluster(bootstrap, look, timeout_s=3)
     except PlainError as failure:
         yield Finding(area, WARNING, f"{failure.message} at {bootstrap}", "moldau up")
+
+
+def check_loop(data_dir: Path) -> Iterator[Finding]:
+    from moldau.cli import doctor_loop
+
+    well, text = doctor_loop.held(data_dir)
+    fix = "the log says when; large requests, huge groups or a slow disk are usual causes"
+    yield Finding("cluster", OK if well else WARNING, text, "" if well else fix)
 
 
 def _count(area: str, names: list[str], state: str, noun: str, problem: str, fine: str) -> Finding:

@@ -35,6 +35,7 @@ from moldau.model.errors import Refused
 from moldau.model.failures import DirectoryLocked, DiskFailed, Fenced, WorldError
 from moldau.model.ids import TopicPartition
 from moldau.model.options import ResourceType
+from moldau.node import loop_figures
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
 from moldau.node.surroundings import absolute, listeners_of, open_store
@@ -282,6 +283,7 @@ class Node:
             limits=ServerLimits.from_settings(self.settings),
         )
         self.server.hub.on_bug = self._fail
+        loop_figures.keep(self.server.hub.watch, self._ports.disk, self.settings.log_dirs[0], self._spawn)
         self._start_coordinators()
         self._spawn(self.log_dirs.run(), "log directories")
         self.cleaner = new_cleaner(self.settings, self.log_dirs)
