@@ -94,7 +94,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("log.initial.task.delay.ms", LONG, 30_000, LOW, READ_ONLY, NO_COUNTERPART,
            "How long after start the first retention and flush checks run.", low=0, internal=True),
     Option("num.recovery.threads.per.data.dir", INT, 2, HIGH, CLUSTER_WIDE, ACTS,
-           "How many logs of one directory are recovered at once at start, and (16 at least) flushed at the end.", low=1),
+           "How many logs of one directory are recovered at once at start, and (16 at least) closed at stop.", low=1),
     Option("message.max.bytes", INT, 1_048_588, HIGH, CLUSTER_WIDE, ACTS,
            "The largest record batch (after compression) that is accepted, by default for every topic.", low=0),
     Option("compression.type", STRING, "producer", HIGH, CLUSTER_WIDE, ACTS,
