@@ -74,6 +74,7 @@ class Rebalances(Row):
     """All members join again; from the first JoinGroup to the last answer of SyncGroup."""
 
     members: int = 100
+    p99_judged: bool = True
     rate_unit: str = "rebalances/s"
     cpu_unit: str = "ms/rebalance"
 
@@ -85,6 +86,7 @@ class Rebalances(Row):
         wake_coordinator(peer, group, topic)
         topics.delete(peer, topic)
         crowd = self._crowds[peer.name] = Crowd(peer.port, group, self.members)
+        peer.before_stop.append(crowd.close)
         crowd.rebalance()  # the first one waits for group.initial.rebalance.delay.ms
 
     def once(self, peer: Peer) -> Sample:

@@ -14,10 +14,11 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from bench import measure, report
+from bench import floor, measure, report
 from bench.coordinator_rows import coordinator_rows
 from bench.loadgen.build import NoCompiler, build
 from bench.loadgen.run import LoadFailed
+from bench.neighbour_rows import neighbour_rows
 from bench.peers import kafka, moldau
 from bench.peers.base import Peer, PeerUnavailable
 from bench.rows import Row, all_rows
@@ -112,7 +113,7 @@ def chosen_rows(only: list[str], seconds: float) -> list[Row]:
 
 
 def broker_rows() -> list[Row]:
-    return all_rows() + coordinator_rows()
+    return all_rows() + coordinator_rows() + neighbour_rows()
 
 
 def check_names(only: list[str]) -> None:
@@ -138,8 +139,12 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def facts(peers: list[Peer], rounds: int, seconds: float) -> dict[str, str]:
+def facts(peers: list[Peer], rounds: int, seconds: float, least: floor.Floor) -> dict[str, str]:
     found = measure.machine_facts()
+    found["floor"] = (
+        f"{least.request_us:.1f} us to receive and answer a request, {least.store_s_per_gb:.2f} s/GB from socket to "
+        f"page cache, {least.serve_s_per_gb:.3f} s/GB from page cache to socket"
+    )
     if any(peer.name == "moldau" for peer in peers):
         found["moldau"] = "compiled" if moldau.is_compiled() else "interpreted (not compiled: no basis for comparison)"
     if any(peer.name == "kafka" for peer in peers):
@@ -197,28 +202,30 @@ def broker_section(arguments: argparse.Namespace, work_dir: Path, console: Conso
     if arguments.peer in ("kafka", "both"):
         peers.append(kafka.Kafka(work_dir=work_dir / "kafka"))
     columns = (TextColumn("{task.description:38}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    least = floor.measure(work_dir)
     with started(peers, console) as running:
         if not running:
             sys.exit("no broker could be started")
         run = Run(running, rows, rounds, warmups=1 if arguments.quick else 2, console=console)
         with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress:
             run.execute(progress)
-        return conclude(run, console, arguments.name or "latest", facts(running, rounds, seconds), arguments.strict)
+        found = facts(running, rounds, seconds, least)
+        return conclude(run, console, arguments.name or "latest", found, least, arguments.strict)
 
 
-def conclude(run: Run, console: Console, name: str, found: dict[str, str], strict: bool) -> int:
+def conclude(run: Run, console: Console, name: str, found: dict[str, str], least: floor.Floor, strict: bool) -> int:
     results = run.medians()
-    report.show(console, run.rows, results)
-    markdown = report.markdown(run.rows, results, found)
-    report.write(RESULTS, name, markdown, report.as_json(run.rows, results, run.samples, found))
+    report.show(console, run.rows, results, least)
+    markdown = report.markdown(run.rows, results, found, least)
+    report.write(RESULTS, name, markdown, report.as_json(run.rows, results, run.samples, found, least))
     console.print(f"written: bench/results/{name}.md and .json")
     if run.failures:
         return 1
-    return 1 if strict and any(misses(row, results[row.name]) for row in run.rows) else 0
+    return 1 if strict and any(misses(row, results[row.name], least) for row in run.rows) else 0
 
 
-def misses(row: Row, medians: dict[str, Sample]) -> bool:
-    return bool(report.judge(row, medians.get("moldau"), medians.get("kafka")).failures)
+def misses(row: Row, medians: dict[str, Sample], least: floor.Floor) -> bool:
+    return bool(report.judge(row, medians.get("moldau"), medians.get("kafka"), least).failures)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ class Sample:
     client_cores: float | None = None
     start_ms: float | None = None
     per_connection_kib: float | None = None
+    loop_held_ms: float | None = None  # the longest until then; only moldau tells it
 
     def as_dict(self) -> dict[str, float]:
         return {key: round(value, 4) for key, value in asdict(self).items() if value is not None}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
+from collections.abc import Mapping
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
@@ -12,13 +14,14 @@ from bench.peers.base import Peer
 
 READY_SECONDS_MAX = 60.0
 _numbers = itertools.count(1)
+_admins: dict[str, AdminClient] = {}
 
 
-def create(peer: Peer, prefix: str, partitions: int) -> str:
+def create(peer: Peer, prefix: str, partitions: int, config: Mapping[str, str] | None = None) -> str:
     """A new topic with a name no round has used before, once its leaders serve it."""
     topic = f"{prefix}-{next(_numbers):04d}"
     admin = _admin(peer)
-    wanted = NewTopic(topic, partitions, 1)
+    wanted = NewTopic(topic, partitions, 1, config=dict(config or {}))
     admin.create_topics([wanted], operation_timeout=60)[topic].result(120)
     deadline = time.monotonic() + READY_SECONDS_MAX
     while not _is_served(admin, topic, partitions):
@@ -44,4 +47,14 @@ def _is_served(admin: AdminClient, topic: str, partitions: int) -> bool:
 
 
 def _admin(peer: Peer) -> AdminClient:
-    return AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 3})
+    """One per life of the broker, which ends with it and not after it."""
+    admin = _admins.get(peer.bootstrap)
+    if admin is None:
+        admin = _admins[peer.bootstrap] = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 0})
+        peer.before_stop.append(lambda: _forget(peer.bootstrap))
+    return admin
+
+
+def _forget(bootstrap: str) -> None:
+    _admins.pop(bootstrap, None)
+    gc.collect()  # a client ends with its last reference, and its futures refer to it and to each other

@@ -7,10 +7,14 @@ the same bytes go to every peer.
 
 from __future__ import annotations
 
+import gzip
+import random
 import struct
 import time
+from collections.abc import Callable
 from typing import Final
 
+import cramjam
 from fastcrc import crc32
 
 CLIENT_ID: Final = b"moldau-bench"
@@ -19,6 +23,16 @@ FETCH_VERSION: Final = 12
 METADATA_VERSION: Final = 12
 OFFSET_COMMIT_VERSION: Final = 8
 NO_PRODUCER: Final = -1
+
+
+PACK: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "none": bytes,
+    "gzip": lambda data: gzip.compress(data, 6),
+    "snappy": lambda data: bytes(cramjam.snappy.compress_raw(data)),
+    "lz4": lambda data: bytes(cramjam.lz4.compress(data)),
+    "zstd": lambda data: bytes(cramjam.zstd.compress(data, level=3)),
+}
+"""By name, in the order of their ids."""
 
 
 def uvarint(value: int) -> bytes:
@@ -44,10 +58,11 @@ def record(offset_delta: int, value: bytes) -> bytes:
     return varint(len(body)) + body
 
 
-def batch(values: list[bytes], timestamp_ms: int) -> bytes:
-    """An uncompressed v2 batch without a producer id."""
-    records = b"".join(record(delta, value) for delta, value in enumerate(values))
-    tail = struct.pack(">hiqqqhii", 0, len(values) - 1, timestamp_ms, timestamp_ms, NO_PRODUCER, -1, -1, len(values))
+def batch(values: list[bytes], timestamp_ms: int, codec: str = "none") -> bytes:
+    """A v2 batch without a producer id."""
+    records = PACK[codec](b"".join(record(delta, value) for delta, value in enumerate(values)))
+    attributes, last = list(PACK).index(codec), len(values) - 1
+    tail = struct.pack(">hiqqqhii", attributes, last, timestamp_ms, timestamp_ms, NO_PRODUCER, -1, -1, len(values))
     tail += records
     return struct.pack(">qiibI", 0, len(tail) + 9, -1, 2, crc32.iscsi(tail)) + tail
 
@@ -57,6 +72,16 @@ def batch_of_size(size_bytes: int, value_bytes: int) -> tuple[bytes, int]:
     count = (size_bytes - 61) // len(record(size_bytes // value_bytes, bytes(value_bytes)))
     value = bytes(i * 31 % 251 for i in range(value_bytes))
     return batch([value] * count, int(time.time() * 1000)), count
+
+
+def packed_batch(inflated_bytes: int, value_bytes: int, codec: str) -> bytes:
+    """A compressed batch of so many bytes when inflated; a quarter of each value does not compress."""
+    chance = random.Random(inflated_bytes)
+    values = [
+        chance.randbytes(value_bytes // 4) + bytes(i % 7 for i in range(value_bytes - value_bytes // 4))
+        for _ in range(inflated_bytes // (value_bytes + 10))
+    ]
+    return batch(values, int(time.time() * 1000), codec)
 
 
 def framed(api_key: int, version: int, body: bytes) -> bytes:

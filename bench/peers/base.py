@@ -9,7 +9,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,8 @@ class Peer:
     process: subprocess.Popen[bytes] | None = None
     start_seconds: float = 0.0
     environment: Mapping[str, str] = field(default_factory=dict)
+    before_stop: list[Callable[[], None]] = field(default_factory=list)
+    """What ends this run's clients of the broker. They go first: a client without a broker fills the terminal."""
 
     def prepare(self) -> None:
         """Everything that is not the start itself (formatting a directory)."""
@@ -90,6 +92,8 @@ class Peer:
     def stop(self) -> None:
         if self.process is None:
             return
+        while self.before_stop:
+            self.before_stop.pop()()
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(STOP_SECONDS_MAX)
