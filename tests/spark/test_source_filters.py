@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.topics import Reads, Topics
+from tests.spark.topics import WAIT_S, Reads, Topics
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -72,3 +72,18 @@ def test_a_view_that_is_queried_with_different_filters(
     both = f"SELECT (SELECT count(*) FROM {view} WHERE partition = 0), (SELECT max(partition) FROM {view})"
     assert tuple(spark.sql(both).first()) == (10, 2)
     spark.catalog.dropTempView(view)
+
+
+def test_filters_on_a_stream(pushing: None, spark: Any, bootstrap: str, tmp_path: Path, topic: str) -> None:
+    found: list[dict[int, int]] = []
+    stream = Reads(spark, bootstrap, tmp_path).stream(subscribe=topic, startingOffsets="earliest")
+    query = (
+        stream.where("partition = 1 AND offset >= 2")
+        .union(stream.where("partition = 2"))
+        .writeStream.foreachBatch(lambda batch, _: found.append(by_partition(batch)))
+        .option("checkpointLocation", str(tmp_path / "filtered"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(WAIT_S)
+    assert found == [{1: 8, 2: 10}]

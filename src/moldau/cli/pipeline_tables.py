@@ -19,7 +19,8 @@ def run_rows(runs: list[Run], now_ms: int) -> list[dict[str, Any]]:
                 "state": run.state(now_ms),
                 "rows_in": _total(queries, "input_rows"),
                 "rows_s_in": round(_total(queries, "input_rows_per_second") or 0),
-                "lag": _total(queries, "lag_records"),
+                # Queries read the same topics, each for itself: adding up would count a waiting record for each.
+                "lag": _worst(queries, "lag_records"),
                 "lag_s": _worst(queries, "lag_seconds"),
                 "restarts": _total(queries, "restarts"),
                 "seen_s_ago": max(0, now_ms - run.heartbeat_ms) // 1000,

@@ -43,10 +43,11 @@ def test_a_stopped_run_is_never_lost() -> None:
     assert run.state(NOW) == "stopped"
 
 
-def test_rows_add_up_queries() -> None:
+def test_rows_add_up_and_the_query_furthest_behind_tells_the_lag() -> None:
     queries = [
         {"name": "a", "input_rows": 5, "lag_records": 2, "lag_seconds": 1.5, "restarts": 1, "state_bytes": 2048},
-        {"name": "b", "input_rows": 7, "lag_records": None, "lag_seconds": 3.0, "restarts": 0, "state_bytes": None},
+        {"name": "b", "input_rows": 7, "lag_records": 6, "lag_seconds": 3.0, "restarts": 0, "state_bytes": None},
+        {"name": "dead_letter.c", "input_rows": 0, "lag_records": None, "state_bytes": None},
     ]
     (run,) = fold(
         [
@@ -55,7 +56,7 @@ def test_rows_add_up_queries() -> None:
         ]
     ).values()
     (row,) = run_rows([run], NOW)
-    assert (row["rows_in"], row["lag"], row["lag_s"], row["restarts"], row["seen_s_ago"]) == (12, 2, 3.0, 1, 2)
-    assert [query["state_size"] for query in query_rows(run)] == ["2.0 KiB", None]
+    assert (row["rows_in"], row["lag"], row["lag_s"], row["restarts"], row["seen_s_ago"]) == (12, 6, 3.0, 1, 2)
+    assert [query["state_size"] for query in query_rows(run)] == ["2.0 KiB", None, None]
     assert run_facts(run, NOW)["state"] == "running"
     assert event_rows(run)[0] == {"at": "1970-01-01T00:00:00Z", "event": "started", "query": None, "error": None}
