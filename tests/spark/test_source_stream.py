@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from moldau.cli.broker_process import BrokerProcess
+from moldau.spark.lag import behind_latest
 from moldau.spark.session import close_all
 from moldau.spark.source.options import parse
 from moldau.spark.source.stream_reader import MoldauStreamReader
@@ -91,7 +92,9 @@ def test_progress_tells_how_far_the_topic_goes(reads: Reads, topics: Topics, top
     first = query.recentProgress[0].sources[0]
     assert f'"{topic}": {{"0": 4}}' in first.endOffset
     assert f'"{topic}": {{"0": 10}}' in first.latestOffset
-    assert '"#ids"' in first.endOffset
+    assert f'"#id {topic} ' in first.endOffset
+    (behind,) = behind_latest(query.recentProgress[0])
+    assert (behind.description, behind.metrics()["maxOffsetsBehindLatest"]) == (f"moldau[{topic}]", "6")
 
 
 def values_ignored(frame: Any, _: int) -> None:

@@ -15,6 +15,9 @@ _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
 _RAISED: Final = re.compile(
     r"^(?:\w+\.)*(\w+(?:Error|Exception|Lost|Wrong|Unreachable|Refused|Warning|Failed)): ?(.*)", re.M
 )
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_OURS: Final = re.compile(r"\bmoldau(?:\.\w+)+\.(\w+): (.*)")
+"""The source and the sink tell their sentence in front of the traceback, behind Spark's own words."""
 _STREAM_FAILED: Final = re.compile(r"terminated with exception: (.*)", re.S)
 _NOISE: Final = (
     re.compile(r"^An error occurred while calling [\w.]+\s*:?\s*"),
@@ -53,7 +56,8 @@ def explain(text: str) -> Explained:
     if found is not None:
         text = found.group(1)
     where = _POSITION.search(text)
-    raised = _RAISED.findall(text) if "Traceback (most recent call last)" in text else []
+    ours = _OURS.search(text.partition(_TRACEBACK)[0]) if _TRACEBACK in text else None
+    raised = [ours.groups()] if ours is not None else _RAISED.findall(text) if _TRACEBACK in text else []
     if raised:
         kind, said = raised[-1]
         sentence = f"{kind}: {said}" if said else kind

@@ -5,13 +5,13 @@ A report is the JSON of a `StreamingQueryProgress`, the same on classic Spark an
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from moldau.model.ids import TopicPartition
+from moldau.spark.lag import positions_of
 
 WINDOW_MS: Final = 10_000
 
@@ -121,25 +121,3 @@ def _identity(report: Mapping[str, Any]) -> tuple[str, int]:
 def _ran_a_batch(report: Mapping[str, Any]) -> bool:
     """Idle queries report too, from time to time, with the number of the batch that is to come."""
     return "addBatch" in (report.get("durationMs") or {})
-
-
-def positions_of(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """The end offsets of a topic source, `{"topic": {"0": 5}}`; nothing for any other source.
-
-    Told by their form: Spark describes every source in Python by the name of one and the same class.
-    """
-    end = source.get("endOffset")
-    if isinstance(end, str):
-        try:
-            end = json.loads(end)
-        except ValueError:
-            return {}
-    if not isinstance(end, dict):
-        return {}
-    return {
-        TopicPartition(topic, int(partition)): int(offset)
-        for topic, partitions in end.items()
-        if not topic.startswith("#") and isinstance(partitions, dict)
-        for partition, offset in partitions.items()
-        if partition.isdigit() and isinstance(offset, int)
-    }

@@ -12,7 +12,7 @@ from moldau.pipelines.durations import parse_ms, spoken
 from moldau.pipelines.failures import explain, failed_at, hint_for, place_in_files
 from moldau.pipelines.metrics import MetricsServer, render
 from moldau.pipelines.places import Place, Text
-from moldau.pipelines.progress import Follower, Meter, QueryFacts, positions_of
+from moldau.pipelines.progress import Follower, Meter, QueryFacts
 from moldau.pipelines.restarts import RestartBudget
 from moldau.pipelines.spec import Restart
 from moldau.pipelines.sql_names import relations
@@ -73,6 +73,13 @@ def test_relations_of_a_text(sql: str, names: list[str]) -> None:
             "An error occurred while calling o91.start.\n: org.apache.spark.SparkException: Python worker failed to connect"
             " back.\n\tat org.apache",
             "Python worker failed to connect back.",
+            (None, None),
+        ),
+        (
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR]"
+            " Failed when Python streaming data source perform initialOffset: moldau.spark.session.BrokersUnreachable: no"
+            ' broker answers at a:1: refused\nTraceback (most recent call last):\n  File "/x/y.py", line 4, in f\n',
+            "BrokersUnreachable: no broker answers at a:1: refused",
             (None, None),
         ),
         ("java.lang.IllegalStateException: the disk is gone\n\tat x.y", "the disk is gone", (None, None)),
@@ -142,7 +149,7 @@ def report(batch: int, rows: int, at: str, **more: object) -> dict[str, object]:
 
 def test_progress_adds_up_each_report_once() -> None:
     follower = Follower(QueryFacts("q"))
-    source = {"description": "moldau[x]", "endOffset": {"x": {"0": 5, "1": 7}, "#ids": {"x": "abc"}}}
+    source = {"description": "moldau[x]", "endOffset": {"x": {"0": 5, "1": 7}, "#id x abc": {}}}
     first = report(0, 10, "t0", sources=[source], stateOperators=[{"numRowsTotal": 3, "memoryUsedBytes": 100}])
     follower.take([first, first], now_ms=0)
     assert not follower.is_new(first)
@@ -171,21 +178,6 @@ def test_rates_fall_to_zero() -> None:
     assert meter.rate(1_000) == 100
     assert meter.rate(5_000) == 20
     assert meter.rate(10_000) == 0
-
-
-@pytest.mark.parametrize(
-    "source",
-    [{}, {"description": "RateStream", "endOffset": "5"}, {"description": "moldau", "endOffset": "no json"},
-     {"endOffset": 5}, {"endOffset": {"logOffset": 3}}, {"endOffset": {"a": {"b": "c"}}}],
-)  # fmt: skip
-def test_other_sources_have_no_positions(source: dict[str, object]) -> None:
-    assert positions_of(source) == {}
-
-
-def test_positions_may_come_as_text() -> None:
-    assert positions_of({"description": "MoldauDataSource", "endOffset": '{"a":{"3":9}}'}) == {
-        TopicPartition("a", 3): 9
-    }
 
 
 def test_metrics_as_prometheus_reads_them() -> None:

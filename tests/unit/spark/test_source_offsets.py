@@ -18,7 +18,7 @@ def test_topics_by_name_partitions_by_number_ids_last() -> None:
     for seed in range(20):
         random.Random(seed).shuffle(partitions)
         texts.add(json.dumps(to_document(Offsets(dict(partitions), {"b": "B", "a": "A"}))))
-    assert texts == {'{"a": {"0": 0, "2": 2, "10": 10}, "b": {"0": 0, "2": 2, "10": 10}, "#ids": {"a": "A", "b": "B"}}'}
+    assert texts == {'{"a": {"0": 0, "2": 2, "10": 10}, "b": {"0": 0, "2": 2, "10": 10}, "#id a A": {}, "#id b B": {}}'}
 
 
 def test_there_and_back() -> None:
@@ -29,7 +29,22 @@ def test_there_and_back() -> None:
 
 
 def test_ids_of_topics_without_partitions_are_left_out() -> None:
-    assert to_document(Offsets({TopicPartition("a", 0): 1}, {"a": "A", "gone": "G"}))["#ids"] == {"a": "A"}
+    document = to_document(Offsets({TopicPartition("a", 0): 1}, {"a": "A", "gone": "G"}))
+    assert document == {"a": {"0": 1}, "#id a A": {}}
+
+
+def test_sparks_kafka_source_reads_the_same_partitions() -> None:
+    """It takes a document for topics with offsets by partition, and nothing else."""
+    start = Offsets({TopicPartition("a", 0): 1}, {"a": "A"}, initial=True)
+    document = to_document(Offsets({TopicPartition("a", 0): 7, TopicPartition("b", 2): 9}, {"a": "A"}, start=start))
+    read = {(topic, int(number)): offset for topic, rows in document.items() for number, offset in rows.items()}
+    assert read == {("a", 0): 7, ("b", 2): 9}
+
+
+def test_checkpoints_of_the_first_version_are_understood() -> None:
+    document = {"t": {"0": 5}, "#ids": {"t": "T"}, "#start": {"t": {"0": 2}, "#ids": {"t": "T"}}}
+    t0 = TopicPartition("t", 0)
+    assert from_document(document) == Offsets({t0: 5}, {"t": "T"}, start=Offsets({t0: 2}, {"t": "T"}))
 
 
 def test_a_checkpoint_of_sparks_kafka_source_is_understood() -> None:

@@ -1,15 +1,19 @@
 """How far a streaming query has read: Spark's JSON in one fixed order, with the ids of the topics. Pure.
 
-    {"orders":{"0":5,"1":7},"#ids":{"orders":"Nmxh..."}}
+    {"orders":{"0":5,"1":7},"#id orders Nmxh...":{}}
 
 Spark compares offsets as text, so two equal ones must be written alike. `#` cannot be in a topic's name. The ids tell a
 topic that was deleted and created again from the one that was read before. Checkpoints hold only the ends of batches:
 the end of the first one also says where it begins (`#start`).
+
+What is ours lies in names without a partition: Spark's own Kafka source takes them for topics of which nothing was
+read, so a query can go on with either source from the same checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,9 +21,12 @@ from moldau.client.cluster import group_by_topic
 from moldau.model.failures import MoldauError
 from moldau.model.ids import TopicPartition
 
-IDS: Final = "#ids"
+ID: Final = "#id "
 INITIAL: Final = "#initial"
-START: Final = "#start"
+START: Final = "#start "
+OLD_IDS: Final = "#ids"
+OLD_START: Final = "#start"
+"""Checkpoints of the first version hold documents here, which Spark's own source cannot read."""
 
 
 class OffsetsUnreadable(MoldauError):
@@ -49,14 +56,12 @@ def to_document(offsets: Offsets) -> dict[str, Any]:
         topic: {str(partition): rows[partition] for partition in sorted(rows)}
         for topic, rows in sorted(group_by_topic(offsets.partitions).items())
     }
-    ids = {topic: offsets.topic_ids[topic] for topic in document if topic in offsets.topic_ids}
-    if ids:
-        document[IDS] = ids
+    notes = [f"{ID}{topic} {offsets.topic_ids[topic]}" for topic in document if topic in offsets.topic_ids]
     if offsets.initial:
-        document[INITIAL] = True
+        notes.append(INITIAL)
     if offsets.start is not None:
-        document[START] = to_document(offsets.start)
-    return document
+        notes.append(START + json.dumps(to_document(offsets.start), separators=(",", ":")))
+    return document | {note: {} for note in notes}
 
 
 def from_document(document: Mapping[str, Any]) -> Offsets:
@@ -68,12 +73,25 @@ def from_document(document: Mapping[str, Any]) -> Offsets:
             if not topic.startswith("#")
             for partition, offset in rows.items()
         }
-        ids = {str(topic): str(topic_id) for topic, topic_id in document.get(IDS, {}).items()}
-        initial = bool(document.get(INITIAL, False))
-        start = from_document(document[START]) if START in document else None
+        ids, start = _ids(document), _start(document)
     except (AttributeError, TypeError, ValueError) as mistake:
         raise OffsetsUnreadable(
             f"the checkpoint holds offsets of another source ({mistake}): {str(document)[:200]}. "
             "Give the query a checkpoint of its own"
         ) from None
-    return Offsets(partitions, ids, initial, start)
+    return Offsets(partitions, ids, INITIAL in document, start)
+
+
+def _ids(document: Mapping[str, Any]) -> dict[str, str]:
+    noted = (note.split(" ") for note in _after(ID, document))
+    return {str(topic): str(topic_id) for topic, topic_id in (*document.get(OLD_IDS, {}).items(), *noted)}
+
+
+def _start(document: Mapping[str, Any]) -> Offsets | None:
+    for note in _after(START, document):
+        return from_document(json.loads(note))
+    return from_document(document[OLD_START]) if OLD_START in document else None
+
+
+def _after(mark: str, document: Iterable[str]) -> list[str]:
+    return [name.removeprefix(mark) for name in document if name.startswith(mark)]
