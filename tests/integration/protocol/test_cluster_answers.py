@@ -98,6 +98,14 @@ def test_nothing_else_has_a_quorum(wire: Wire, name: str, index: int) -> None:
     assert (row.error_code, row.leader_id, row.current_voters) == (UNKNOWN_TOPIC_OR_PARTITION, 0, [])
 
 
+def test_asked_for_more_than_its_one_partition_there_is_no_quorum_at_all(wire: Wire) -> None:
+    first = DescribeQuorumRequestPartitionData(partition_index=0)
+    twice = DescribeQuorumRequestTopicData(topic_name=METADATA, partitions=[first, first])
+    nothing = DescribeQuorumRequestTopicData(topic_name=METADATA, partitions=[])
+    told = wire.ask(ApiKey.DESCRIBE_QUORUM, 2, DescribeQuorumRequest(topics=[twice, nothing])).topics
+    assert [[row.error_code for row in topic.partitions] for topic in told] == [[UNKNOWN_TOPIC_OR_PARTITION] * 2, []]
+
+
 def test_a_client_describes_the_quorum(bootstrap: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:

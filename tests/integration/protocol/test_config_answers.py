@@ -15,9 +15,11 @@ from moldau.wire.messages.incremental_alter_configs import (
 )
 from tests.integration.protocol.wire import Wire
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 STATIC, DEFAULT, DYNAMIC_DEFAULT = 4, 5, 3
 SET = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
+INVALID_TOPIC_EXCEPTION = 17
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 
@@ -62,19 +64,24 @@ def test_listeners_can_be_changed_on_a_running_broker_and_advertised_ones_cannot
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "value", "code"),
+    ("kind", "name", "key", "value", "code"),
     [
-        ("1", "min.insync.replicas", "1", INVALID_CONFIG),
-        ("", "min.insync.replicas", "1", 0),
-        ("", "listeners", "PLAINTEXT://:9092", INVALID_REQUEST),
-        ("1", "listeners", "NOBODY://:9092", INVALID_REQUEST),
+        (BROKER, "1", "min.insync.replicas", "1", INVALID_CONFIG),
+        (BROKER, "", "min.insync.replicas", "1", 0),
+        (BROKER, "", "listeners", "PLAINTEXT://:9092", INVALID_REQUEST),
+        (BROKER, "1", "listeners", "NOBODY://:9092", INVALID_REQUEST),
+        (TOPIC, "no spaces", "retention.ms", "1", INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "x" * 300, "retention.ms", "1", INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "nowhere", "retention.ms", "1", UNKNOWN_TOPIC_OR_PARTITION),
+        (CLIENT_METRICS, "sub", "interval.ms", "ten", INVALID_CONFIG),
+        (CLIENT_METRICS, "sub", "interval.ms", "1", INVALID_REQUEST),
     ],
 )
-def test_what_may_be_set_for_one_broker_and_what_for_all(
-    wire: Wire, name: str, key: str, value: str, code: int
+def test_what_cannot_be_set_is_refused_with_kafkas_code(
+    wire: Wire, kind: int, name: str, key: str, value: str, code: int
 ) -> None:
     edit = AlterableConfig(name=key, config_operation=SET, value=value)
-    resource = AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=[edit])
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[edit])
     asked = IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
     (told,) = wire.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, asked).responses
     assert told.error_code == code

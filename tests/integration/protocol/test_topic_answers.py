@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from moldau.model.ids import NO_TOPIC_ID
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from moldau.wire.messages.delete_topics import DeleteTopicsRequest
+from moldau.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
@@ -142,6 +142,25 @@ def test_a_created_topic_tells_the_settings_it_was_given(wire: Wire, unique: Cal
     wanted = CreatableTopic(name=unique(), num_partitions=1, replication_factor=1, configs=configs)
     (row,) = wire.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[wanted], timeout_ms=9000)).topics
     assert {(found.name, found.value) for found in row.configs} >= {("retention.ms", "5000")}
+
+
+# -- deleting --------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_given_by_name_and_by_id_is_refused_once_and_stays(wire: Wire, topic: str) -> None:
+    topic_id = metadata(wire, 12, topic).topics[0].topic_id
+    both = [DeleteTopicState(name=topic), DeleteTopicState(name=None, topic_id=topic_id)]
+    (row,) = wire.ask(ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest(topics=both, timeout_ms=9000)).responses
+    assert (row.name, row.topic_id, row.error_code) == (topic, topic_id, INVALID_REQUEST)
+    assert metadata(wire, 12, topic).topics[0].error_code == NONE
+
+
+def test_a_topic_to_delete_named_twice_is_refused_once(wire: Wire, topic: str) -> None:
+    request = DeleteTopicsRequest(topic_names=[topic, "nowhere", topic], timeout_ms=9000)
+    told = wire.ask(ApiKey.DELETE_TOPICS, 5, request).responses
+    assert sorted((row.name, row.error_code) for row in told) == sorted(
+        [(topic, INVALID_REQUEST), ("nowhere", UNKNOWN_TOPIC_OR_PARTITION)]
+    )
 
 
 # -- elections -------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.records import ConfigChanged, Record
 from moldau.core.metadata.rules import ConfigJudge, MetadataRules
 from moldau.model.errors import ErrorCode, Refused
+from moldau.model.ids import topic_name_problem
 from moldau.model.options import ResourceType
 
 
@@ -76,6 +77,9 @@ def _resource_refused(image: MetadataImage, resource_type: int, name: str, *, re
         return Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     match resource_type:
         case ResourceType.TOPIC:
+            problem = topic_name_problem(name)
+            if problem is not None:
+                return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
             if name not in image.topics_by_name:
                 return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         case ResourceType.BROKER:

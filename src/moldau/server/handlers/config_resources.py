@@ -41,11 +41,13 @@ def as_kafka_says(resource_type: int, outcome: object) -> Refused | None:
     """The refusal to put into the answer, or None for success.
 
     Kafka answers a bad value of a topic or group with INVALID_CONFIG, but checks those of brokers and of client
-    metrics subscriptions where it reads the request, and says INVALID_REQUEST there.
+    metrics subscriptions where it reads the request, and says INVALID_REQUEST there; of a subscription only what it
+    can read as a value at all.
     """
     if not isinstance(outcome, Refused):
         return None
-    moved = outcome.code is ErrorCode.INVALID_CONFIG and resource_type in _JUDGED_BY_THE_REQUEST
+    unreadable = resource_type == ResourceType.CLIENT_METRICS and "for configuration" in outcome.detail
+    moved = outcome.code is ErrorCode.INVALID_CONFIG and resource_type in _JUDGED_BY_THE_REQUEST and not unreadable
     if moved and not outcome.detail.startswith(_STILL_INVALID_CONFIG):
         return Refused(ErrorCode.INVALID_REQUEST, outcome.detail)
     return outcome

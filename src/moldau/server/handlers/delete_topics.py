@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moldau.core.metadata.commands import DeletedTopic, DeleteTopics, TopicRef
+from moldau.core.metadata.image import MetadataImage
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.ids import NO_TOPIC_ID
 from moldau.server.asked import tell_asked
@@ -18,13 +19,14 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
         known = context.api_version >= TOPIC_DELETION_DISABLED_FROM
         code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
         return refuse(request, context, code, "Topic deletion is disabled (delete.topic.enable=false).")
-    refs = _refs(request)
+    refs = _folded(_refs(request), context.services.images.image)
     reply = await context.services.controller.submit(DeleteTopics(tuple(refs)))
     outcomes = [reply] * len(refs) if isinstance(reply, Refused) else reply.outcomes
     for outcome in outcomes:
         if isinstance(outcome, DeletedTopic):
             tell_asked(context, f"topic {outcome.name} deleted")
-    return DeleteTopicsResponse(responses=[_result(ref, outcome) for ref, outcome in zip(refs, outcomes, strict=True)])
+    answered = dict(zip(refs, outcomes, strict=True))  # what was named twice is refused once
+    return DeleteTopicsResponse(responses=[_result(ref, outcome) for ref, outcome in answered.items()])
 
 
 def _refs(request: DeleteTopicsRequest) -> list[TopicRef]:
@@ -32,6 +34,19 @@ def _refs(request: DeleteTopicsRequest) -> list[TopicRef]:
     return by_name + [
         TopicRef(topic.name, None if topic.topic_id == NO_TOPIC_ID else topic.topic_id) for topic in request.topics
     ]
+
+
+def _folded(refs: list[TopicRef], image: MetadataImage) -> list[TopicRef]:
+    """A topic given by name and by id in one request is one row that names both, which is refused."""
+    ids = {ref.topic_id for ref in refs if ref.name is None}
+    both = {
+        topic.name: TopicRef(topic.name, topic.topic_id)
+        for ref in refs
+        if ref.topic_id is None and (topic := image.topic_named(ref.name or "")) is not None and topic.topic_id in ids
+    }
+    folded = {ref.topic_id for ref in both.values()}
+    rest = [ref for ref in refs if ref.name not in both and ref.topic_id not in folded]
+    return [*both.values(), *rest]
 
 
 def _result(ref: TopicRef, outcome: DeletedTopic | Refused) -> DeletableTopicResult:

@@ -22,16 +22,16 @@ from moldau.wire.messages.describe_quorum import (
 
 
 def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
-    asked = [(topic.topic_name, row.partition_index) for topic in request.topics for row in topic.partitions]
-    if not asked:
-        return DescribeQuorumResponse()
-    if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
-        return DescribeQuorumResponse(topics=[_row(name, _unknown(index)) for name, index in asked])
-    return DescribeQuorumResponse(topics=[_row(CLUSTER_METADATA_TOPIC, _quorum(context))], nodes=[_node(context)])
-
-
-def _row(name: str, partition: DescribeQuorumResponsePartitionData) -> DescribeQuorumResponseTopicData:
-    return DescribeQuorumResponseTopicData(topic_name=name, partitions=[partition])
+    asked = [(topic.topic_name, [row.partition_index for row in topic.partitions]) for topic in request.topics]
+    if asked == [(CLUSTER_METADATA_TOPIC, [0])]:
+        told = DescribeQuorumResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[_quorum(context)])
+        return DescribeQuorumResponse(topics=[told], nodes=[_node(context)])
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponseTopicData(topic_name=name, partitions=[_unknown(index) for index in indexes])
+            for name, indexes in asked
+        ]
+    )
 
 
 def _unknown(index: int) -> DescribeQuorumResponsePartitionData:
