@@ -15,11 +15,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
+from moldau.cli.local_broker import DEFAULT_DATA_DIR  # noqa: E402
+from moldau.cli.up import DEFAULT_PORTS, LOOPBACK  # noqa: E402
 from moldau.config import catalog  # noqa: E402
 from moldau.config.explain import allowed_values, default_text  # noqa: E402
 from moldau.config.tables.retired import IGNORED, REFUSED, TOPIC_RETIRED  # noqa: E402
 from moldau.model.options import Effect, Option  # noqa: E402
 from moldau.server.api_table import BY_KEY  # noqa: E402
+from moldau.server.limits import SEND_BUFFER_BYTES_UNSET  # noqa: E402
 from moldau.wire.apis import API_SPECS  # noqa: E402
 
 PAGES = ROOT / "docs" / "reference"
@@ -40,9 +43,13 @@ def configuration_page() -> str:
         "Read this if you write a configuration file or wonder what a key does. `moldau config explain KEY` shows the",
         "same on the command line.",
         "",
-        "Names, types, defaults and bounds are those of Apache Kafka 4.3. Sources, weakest first: defaults, the file",
-        "(`--config`, TOML or `server.properties`), the environment (`KAFKA_NUM_PARTITIONS`, `KAFKA_CFG_...`), the",
-        "command line (`--set key=value`), then what was changed on the running broker. Unknown keys stop the start.",
+        "Names, types and bounds are those of Apache Kafka 4.3, and so are the defaults, with these exceptions:",
+        "",
+        *_other_defaults(),
+        "",
+        "Sources, weakest first: defaults, the file (`--config`, TOML or `server.properties`), the environment",
+        "(`KAFKA_NUM_PARTITIONS`, `KAFKA_CFG_...`), the command line (`--set key=value`), then what was changed on the",
+        "running broker. Values may have units: `7d`, `64MiB`. Unknown keys stop the start.",
         "",
         f"Of {len(catalog.BROKER)} broker keys {acting} act today. The column *here* says which:",
         "",
@@ -62,6 +69,24 @@ def configuration_page() -> str:
     lines += _retired_section()
     lines += _non_obvious()
     return "\n".join(lines) + "\n"
+
+
+def _other_defaults() -> list[str]:
+    """What holds while nobody sets a key, where that is not what Kafka would use."""
+    ports = [port for port in DEFAULT_PORTS if port != DEFAULT_PORTS[0]]
+    rows = [
+        ("`log.dirs`", "`/tmp/kafka-logs`, from `log.dir`", f"`{DEFAULT_DATA_DIR}`, by `moldau up`"),
+        (
+            "`listeners`",
+            "`PLAINTEXT://:9092`: every address",
+            f"`PLAINTEXT://{LOOPBACK}:{DEFAULT_PORTS[0]}`, or a free port of {ports[0]} to {ports[-1]}, by `moldau up`",
+        ),
+        ("`node.id`", "must be given", f"`{default_text(catalog.BROKER['node.id'])}`"),
+        ("`process.roles`", "must be given", f"`{default_text(catalog.BROKER['process.roles'])}`"),
+        ("`socket.send.buffer.bytes`", "`102400`", f"`{SEND_BUFFER_BYTES_UNSET}`"),
+        ("`transaction.two.phase.commit.enable`", "`false`", "`true`"),
+    ]
+    return [_row(["key", "Kafka", "here"]), _row(["---"] * 3), *(_row(row) for row in rows)]
 
 
 def _section(

@@ -1,4 +1,4 @@
-"""moldau: a distributed commit log in Python that speaks the Kafka protocol."""
+"""moldau: a commit log in Python that speaks the Kafka protocol."""
 
 import os
 import sys

@@ -107,7 +107,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, "-V", "--version", prog_name="moldau", message="%(prog)s %(version)s")
 @click.pass_context
 def root(ctx: click.Context) -> None:
-    """moldau: a distributed commit log in Python that speaks the Kafka protocol.
+    """moldau: a commit log in Python that speaks the Kafka protocol.
 
     \b
     Start a broker:      moldau up

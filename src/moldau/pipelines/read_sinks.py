@@ -63,14 +63,12 @@ def _read_sink(
     if name is not None:
         section.what = f"sink '{name.value}'"
     kind = section.kind(KINDS)
-    if kind is None:
-        return None
-    section.allow((*COMMON, *KEYS[kind]))
+    section.allow((*COMMON, *(KEYS[kind] if kind is not None else (key for keys in KEYS.values() for key in keys))))
     mode = section.choice("mode", MODES, "append")
-    target = _target(kind, section, defaults)
+    target = None if kind is None else _target(kind, section, defaults)
     trigger = read_trigger(section, trigger_ms)
     options = section.options("options")
-    if source is None or name is None or target is None:
+    if source is None or name is None or kind is None or target is None:
         return None
     sink = Sink(
         name=name.value,

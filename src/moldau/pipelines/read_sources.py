@@ -50,9 +50,8 @@ def read_sources(nodes: dict[str, Node], defaults: Defaults, mistakes: Mistakes)
         section = Section(node, f"source '{name}'", defaults.base, mistakes)
         if not VIEW_NAME.match(name):
             mistakes.add(node.place, f"'{name}' is not a name", "letters, digits, '_'; not starting with a digit")
-            continue
-        source = _read_source(name, section, defaults)
-        if source is not None:
+        source = _read_source(name, section, defaults)  # also of a bad name: it may have other mistakes
+        if source is not None and VIEW_NAME.match(name):
             found[name] = source
     return found
 
@@ -68,6 +67,9 @@ def _read_source(name: str, section: Section, defaults: Defaults) -> Source | No
         case "rate":
             return _rate_source(name, section)
         case _:
+            section.allow((*TOPIC_KEYS, *FILE_KEYS, *JDBC_KEYS, *RATE_KEYS))
+            section.watermark()
+            section.options("options")
             return None
 
 

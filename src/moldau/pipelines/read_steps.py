@@ -40,6 +40,8 @@ def _read_step(node: Node, number: int, base: Path, mistakes: Mistakes) -> Step 
         section.what = f"step '{name.value}'"
     kind = section.kind(KINDS)
     if kind is None:
+        section.allow(dict.fromkeys(key for keys in KEYS.values() for key in keys))
+        section.watermark()
         return None
     section.allow(KEYS[kind])
     # A step without a name is still looked through for its other mistakes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final
 from moldau.model.quantities import in_unit_of
 from moldau.pipelines.durations import HINT, parse_ms
 from moldau.pipelines.nodes import Node
-from moldau.pipelines.places import Mistakes, Place, Text, nearest, one_of
+from moldau.pipelines.places import Mistakes, Place, Text, one_of
 from moldau.pipelines.spec import Options, PythonReference, Watermark
 
 VIEW_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -52,7 +53,10 @@ class Section:
                 self.mistakes.add(self.key_place(key), f"{self.what} has no key '{key}'", one_of(key, known))
 
     def kind(self, kinds: Sequence[str]) -> str | None:
-        """Which one of these keys is given; exactly one must be."""
+        """Which one of these keys is given; exactly one must be.
+
+        A misspelt one is told and then read as what was meant, so that it does not hide what else is wrong.
+        """
         given = [kind for kind in kinds if kind in self._items]
         if len(given) == 1:
             return given[0]
@@ -61,9 +65,17 @@ class Section:
             named = " and ".join(f"'{kind}'" for kind in given)
             self.mistakes.add(self.key_place(given[1]), f"{self.what} has {named}", f"exactly one of: {listed}")
         elif self.readable:
-            near = next((h for key in self._items if (h := _near_kind(key, kinds))), f"exactly one of: {listed}")
-            self.mistakes.add(self.place, f"{self.what} does not say what it is", near)
+            meant = [(key, near[0]) for key in self._items if (near := difflib.get_close_matches(key, kinds, n=1))]
+            hint = f"'{meant[0][0]}': did you mean '{meant[0][1]}'?" if meant else f"exactly one of: {listed}"
+            self.mistakes.add(self.place, f"{self.what} does not say what it is", hint)
+            if len(meant) == 1:
+                return self._read_as(*meant[0])
         return None
+
+    def _read_as(self, key: str, meant: str) -> str:
+        self._items = {meant if name == key else name: node for name, node in self._items.items()}
+        self._key_places = {meant if name == key else name: place for name, place in self._key_places.items()}
+        return meant
 
     def kind_of_two(self, first: str, second: str) -> str | None:
         """Like `kind`, where the section has said already what it is."""
@@ -272,8 +284,3 @@ def resolve_path(base: Path, text: str) -> str:
     if _SCHEME.match(text):
         return text
     return os.path.normpath(base / Path(text).expanduser())
-
-
-def _near_kind(key: str, kinds: Sequence[str]) -> str:
-    hint = nearest(key, kinds)
-    return f"'{key}': {hint}" if hint else ""

@@ -146,3 +146,13 @@ def test_synonyms_are_listed_strongest_first(key: str, chain: tuple[str, ...]) -
 def test_only_security_and_connection_keys_exist_per_listener() -> None:
     assert catalog.broker_option("listener.name.ext.num.partitions") is None
     assert catalog.broker_option("listener.name.ext.max.connections") is not None
+
+
+def test_the_words_about_moldau_up_are_true() -> None:
+    from moldau.cli.local_broker import DEFAULT_DATA_DIR
+    from moldau.cli.up import DEFAULT_PORTS, LOOPBACK
+
+    assert f"`{DEFAULT_DATA_DIR}`" in catalog.BROKER["log.dirs"].doc
+    first, *others = DEFAULT_PORTS
+    assert f"`{LOOPBACK}:{first}`" in catalog.BROKER["listeners"].doc
+    assert f"{others[0]} to {others[-1]}" in catalog.BROKER["listeners"].doc

@@ -30,7 +30,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("log.dir", LIST, ("/tmp/kafka-logs",), HIGH, READ_ONLY, ACTS,
            "Where partitions are kept; used when `log.dirs` is not set."),
     Option("log.dirs", LIST, None, HIGH, READ_ONLY, ACTS,
-           "Directories that hold partitions, comma-separated. A new partition goes to the one with the fewest."),
+           "Directories that hold partitions, comma-separated. A new partition goes to the one with the fewest. "
+           "`moldau up` uses `moldau-data` when neither this nor `log.dir` is set."),
     Option("log.dir.failure.timeout.ms", LONG, 30_000, LOW, READ_ONLY, NOT_YET,
            "How long a broker that could not report a failed directory to the controller goes on before it stops.",
            low=1),

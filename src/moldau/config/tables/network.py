@@ -28,7 +28,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("listeners", LIST, ("PLAINTEXT://:9092",), HIGH, PER_BROKER, ACTS,
            "Where the broker listens: comma-separated NAME://host:port. An empty host binds every address; port 0 "
            "lets the system choose. Changed on a running broker, it opens and closes listeners, and what was set "
-           "there holds after a restart."),
+           "there holds after a restart. `moldau up` alone takes `localhost:9092`, or a free port of 9192 to 9201."),
     Option("advertised.listeners", LIST, None, HIGH, READ_ONLY, ACTS,
            "What clients are told to connect to, in the form of `listeners`. When unset, each client is told the "
            "address it dialled."),
