@@ -22,6 +22,7 @@ from moldau.storage.outcome import AppendOutcome, refused
 from moldau.storage.partition_log import PartitionLog
 
 NO_LEADER: Final = -1
+_NO_EPOCH: Final = -1
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _NOT_ENOUGH_REPLICAS: Final = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 _STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -180,7 +181,7 @@ class Partition:
 
     def epoch_error(self, current_leader_epoch: i64) -> i64:
         """Compare the epoch a client believes in with ours (KIP-320); 0 when it is silent or right."""
-        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+        if current_leader_epoch == _NO_EPOCH or current_leader_epoch == self.leader_epoch:
             return 0
         return _FENCED_EPOCH if current_leader_epoch < self.leader_epoch else _UNKNOWN_EPOCH
 

@@ -155,6 +155,8 @@ def parse_header(data: bytes, position: i64) -> BatchHeader:
     if position < 0 or i64(len(data)) - position < HEADER_BYTES:
         raise CorruptBatch(f"{len(data) - position} bytes are too few for a batch header of {HEADER_BYTES}")
     magic: i64 = i64(data[position + 16])
+    if magic > MAGIC:
+        raise CorruptBatch(f"record batch has magic {magic}, which nobody has defined")
     if magic != MAGIC:
         raise InvalidBatch(f"record batch has magic {magic}; only format v2 (magic 2) is accepted")
     size_bytes: i64 = i64(read_i32_be(data, position + 8)) + PREFIX_BYTES

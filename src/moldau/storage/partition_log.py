@@ -160,7 +160,7 @@ class PartitionLog(LogState):
         if header.size_bytes < size:
             return refused(_INVALID_RECORD, "a produce request must hold exactly one record batch per partition")
         if header.size_bytes > size:
-            return refused(_CORRUPT_MESSAGE, f"the batch announces {header.size_bytes} bytes, {size} arrived")
+            return refused(_INVALID_RECORD, f"the batch announces {header.size_bytes} bytes, {size} arrived")
         if origin_is_client and header.base_offset != 0:
             return refused(_INVALID_RECORD, f"the base offset of a produced batch must be 0, not {header.base_offset}")
         too_large = self.size_problem(size)

@@ -63,12 +63,21 @@ def test_a_position_outside_the_bytes_is_corrupt(position: int) -> None:
         parse_header(plain_batch(), position)
 
 
-@pytest.mark.parametrize("magic", [0, 1, 3, 255])
-def test_other_magics_are_invalid_and_not_merely_corrupt(magic: int) -> None:
+@pytest.mark.parametrize("magic", [0, 1])
+def test_older_magics_are_invalid_and_not_merely_corrupt(magic: int) -> None:
     batch = bytearray(plain_batch())
     batch[16] = magic
     with pytest.raises(InvalidBatch):
         parse_header(bytes(batch), 0)
+
+
+@pytest.mark.parametrize("magic", [3, 255])
+def test_a_magic_that_nobody_defined_is_corrupt(magic: int) -> None:
+    batch = bytearray(plain_batch())
+    batch[16] = magic
+    with pytest.raises(CorruptBatch, match="nobody has defined") as damage:
+        parse_header(bytes(batch), 0)
+    assert not isinstance(damage.value, InvalidBatch)
 
 
 @pytest.mark.parametrize(("place", "value"), [(8, 48), (8, -1), (23, -1), (57, -1), (57, -(2**31))])

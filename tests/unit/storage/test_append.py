@@ -68,7 +68,7 @@ def test_small_batches_wait_for_the_flush_and_are_written_together(disk: RealDis
     [
         (b"", ErrorCode.CORRUPT_MESSAGE),
         (batch()[:40], ErrorCode.CORRUPT_MESSAGE),
-        (batch()[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (batch()[:-1], ErrorCode.INVALID_RECORD),
         (batch() + batch(), ErrorCode.INVALID_RECORD),
         (batch(base_offset=1), ErrorCode.INVALID_RECORD),
         (batch()[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),

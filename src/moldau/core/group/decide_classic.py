@@ -76,7 +76,8 @@ def _has_room(turn: Turn, group: LiveGroup, member_id: str) -> bool:
 
 
 def _join_new(turn: Turn, group: LiveGroup, command: JoinGroup) -> object:
-    member_id = f"{command.instance_id or command.client_id}-{command.new_member_suffix}"
+    owner = command.client_id if command.instance_id is None else command.instance_id
+    member_id = f"{owner}-{command.new_member_suffix}"
     if command.instance_id is not None:
         known = group.static_members.get(command.instance_id)
         if known is not None:

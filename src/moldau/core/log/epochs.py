@@ -58,7 +58,7 @@ class EpochHistory:
         This is the answer to OffsetForLeaderEpoch: a follower truncates to the end offset it is told. An epoch older
         than the first entry ends where the first entry starts.
         """
-        if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
+        if epoch == UNDEFINED_EPOCH or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if epoch == self._epochs[-1]:
             return epoch, log_end_offset

@@ -158,7 +158,7 @@ class FetchSessionCache:
         now_ms: i64,
     ) -> SessionStart:
         """Apply a request's session part."""
-        if epoch <= INITIAL_EPOCH:
+        if FINAL_EPOCH <= epoch <= INITIAL_EPOCH:
             if session_id != NO_SESSION:
                 self.sessions.pop(int(session_id), None)
             session: FetchSession | None = None

@@ -16,6 +16,7 @@ from moldau.core.transaction.records import Transaction, TransactionStored
 from moldau.core.transaction.states import AT_REST, NAMES
 from moldau.core.transaction.turn import Turn
 from moldau.model.errors import ErrorCode
+from moldau.model.ids import NO_PRODUCER_ID
 
 EXPIRED_PER_TURN: Final = 1_000
 """More than that are removed in several decisions, so that none of them holds up the loop."""
@@ -54,7 +55,8 @@ def decide_list(turn: Turn, command: ListTransactions) -> object:
 
 
 def _is_wanted(turn: Turn, command: ListTransactions, found: Transaction) -> bool:
-    if command.producer_ids and command.producer_ids.isdisjoint((found.producer_id, found.writer_id)):
+    ids = {found.producer_id, found.writer_id} - {NO_PRODUCER_ID}  # a filter that names none finds none
+    if command.producer_ids and command.producer_ids.isdisjoint(ids):
         return False
     if command.states is not None and found.state not in command.states:
         return False

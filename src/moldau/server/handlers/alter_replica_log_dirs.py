@@ -4,7 +4,7 @@ DescribeLogDirs shows how far they are."""
 from __future__ import annotations
 
 from moldau.model.errors import ErrorCode
-from moldau.model.ids import TopicPartition
+from moldau.model.ids import TOPIC_NAME_CHARACTERS_MAX, TopicPartition
 from moldau.server.context import RequestContext
 from moldau.server.services import Services
 from moldau.wire.messages.alter_replica_log_dirs import (
@@ -27,6 +27,8 @@ def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Alte
 
 
 def _begin(services: Services, key: TopicPartition, path: str) -> ErrorCode:
+    if len(key.topic) > TOPIC_NAME_CHARACTERS_MAX:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION  # checked before the directory: it could not be a folder's name
     home = next((home for home in services.log_dirs.directories if home.path == path), None)
     if home is None:
         return ErrorCode.LOG_DIR_NOT_FOUND

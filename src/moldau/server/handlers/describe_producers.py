@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moldau.broker.partition import Partition
 from moldau.model.errors import ErrorCode
+from moldau.model.ids import topic_name_problem
 from moldau.server import lookup
 from moldau.server.context import RequestContext
 from moldau.wire.messages.describe_producers import (
@@ -39,8 +40,12 @@ def refuse(
 def _answer(topic: str, index: int, context: RequestContext) -> PartitionResponse:
     partition = context.services.partitions.get(topic, index)
     if partition is None:
-        code = lookup.missing_by_name(context.services, topic, index)
-        return PartitionResponse(partition_index=index, error_code=int(code))
+        problem = topic_name_problem(topic)
+        if problem is not None:
+            code, detail = ErrorCode.INVALID_TOPIC_EXCEPTION, problem
+        else:
+            code, detail = lookup.missing_by_name(context.services, topic, index), f"{topic}-{index} is not hosted here"
+        return PartitionResponse(partition_index=index, error_code=int(code), error_message=detail)
     error = partition.role_error()
     if error:
         return PartitionResponse(partition_index=index, error_code=int(error))

@@ -20,7 +20,7 @@ UNCLEAN: Final = 1
 
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return refuse(request, context, ErrorCode.INVALID_REQUEST, f"No such election type as {request.election_type}")
     image: MetadataImage = context.services.images.image
     everything = request.topic_partitions is None
     if request.topic_partitions is None:
@@ -36,6 +36,19 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
                 for index, why in outcomes]  # fmt: skip
         results.append(ReplicaElectionResult(topic=topic, partition_result=rows))
     return ElectLeadersResponse(replica_election_results=results)
+
+
+def refuse(request: ElectLeadersRequest, context: RequestContext, code: ErrorCode, detail: str) -> ElectLeadersResponse:
+    results = [
+        ReplicaElectionResult(
+            topic=row.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=code, error_message=detail) for index in row.partitions
+            ],
+        )
+        for row in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
 def _outcome(image: MetadataImage, topic: str, index: int, election_type: int) -> Refused:

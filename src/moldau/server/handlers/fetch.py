@@ -40,6 +40,8 @@ LEADER_HINTS_SINCE_VERSION: Final = 16
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _FENCED_EPOCH: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
 _OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+_NO_EPOCH: Final = -1
+"""What any negative epoch means here; ListOffsets and OffsetForLeaderEpoch know only this one."""
 
 
 class FetchWork:
@@ -80,6 +82,7 @@ class FetchWork:
             self.answers.append(answer)
             partition = self.find(want)
             if partition is None:
+                answer.aborted_transactions = []
                 self._fail(answer, self._missing(want), want, None)
                 continue
             size = self._read_partition(partition, want, answer, left)
@@ -282,7 +285,7 @@ def _begin_session(request: FetchRequest, context: RequestContext) -> SessionSta
                     i64(one.partition),
                     one.fetch_offset,
                     i64(one.partition_max_bytes),
-                    i64(one.current_leader_epoch),
+                    i64(one.current_leader_epoch) if one.current_leader_epoch >= 0 else _NO_EPOCH,
                     i64(one.last_fetched_epoch),
                 )
             )

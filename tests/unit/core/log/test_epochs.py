@@ -14,7 +14,10 @@ def history() -> EpochHistory:
 
 @pytest.mark.parametrize(
     ("epoch", "answer"),
-    [(-1, (-1, -1)), (0, (0, 10)), (2, (2, 30)), (3, (2, 30)), (4, (4, 50)), (5, (5, 77)), (6, (-1, -1))],
+    [
+        *[(-2, (-2, 10)), (-1, (-1, -1)), (0, (0, 10)), (2, (2, 30))],
+        *[(3, (2, 30)), (4, (4, 50)), (5, (5, 77)), (6, (-1, -1))],
+    ],
 )
 def test_end_offsets(history: EpochHistory, epoch: int, answer: tuple[int, int]) -> None:
     assert history.end_offset_for(epoch, 77) == answer

@@ -46,6 +46,10 @@ def test_no_session_is_remembered_for_a_final_epoch() -> None:
     assert cache.sessions == {}
 
 
+def test_an_epoch_that_means_nothing_asks_for_a_session_nobody_has() -> None:
+    assert begin(FetchSessionCache(), 0, FINAL_EPOCH - 1, wants(2)).error == 70
+
+
 def test_a_new_session_begins_at_epoch_one_and_counts() -> None:
     cache = FetchSessionCache()
     first = begin(cache, 0, 0, wants(2))
