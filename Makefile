@@ -8,7 +8,7 @@
 #   make sim     1,000 simulation seeds and every planted bug
 #   make fault   the long fault runs: kill -9 rounds, fuzzing, compaction at scale
 #   make bench   moldau and Apache Kafka side by side
-#   make interop tests against Kafka's own tools and clients in other languages
+#   make interop tests against Kafka's own tools, clients in other languages, and Kafka itself, answer by answer
 
 PYTHON ?= python3
 VENV   := .venv
