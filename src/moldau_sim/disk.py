@@ -261,7 +261,7 @@ class SimulatedDisk:
         self.process.check_alive()
         holder = self.drive.locks.get(path)
         if holder is not None and holder.alive:
-            raise DirectoryLocked(f"{path} is locked by {holder.name}")
+            raise DirectoryLocked(f"{path} is locked by {holder.name}", path.rpartition("/")[0])
         if self.drive.find(path) is None:
             self.open(path, create=True).close()
         self.drive.locks[path] = self.process

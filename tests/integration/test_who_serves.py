@@ -115,6 +115,7 @@ def test_one_served_directory_of_two_stops_the_start(tmp_path: Path) -> None:
         done = moldau("up", "--listen", "127.0.0.1:0", "--set", f"log.dirs={tmp_path / 'b'},{tmp_path / 'a'}")
         assert done.returncode == 1
         assert "MD-1003" in done.stderr
+        assert f"moldau down --data-dir {tmp_path / 'a'}" in done.stderr
         assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "a" / ".kafka_cleanshutdown").exists()
 

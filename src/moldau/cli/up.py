@@ -78,7 +78,8 @@ def up(
         if detach:
             _detach(home, data_dir, _arguments(data_dir, listen, sets, config_file, log_level or "info", log_format))
             return
-        _refuse_if_served(home)
+        for directory in settings.log_dirs:
+            _refuse_if_served(Path(directory))
         _serve(settings, began, log_level or "warning", log_format, log_file, ephemeral=ephemeral)
     finally:
         if scratch is not None:

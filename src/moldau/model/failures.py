@@ -34,6 +34,10 @@ class DiskFailed(WorldError):
 class DirectoryLocked(DiskFailed):
     """Another broker holds the lock of the directory. Nothing is broken: this one has no business there."""
 
+    def __init__(self, text: str, directory: str) -> None:
+        super().__init__(text)
+        self.directory = directory
+
 
 class DiskFull(DiskFailed):
     """No space left where the file lives."""

@@ -179,8 +179,9 @@ class Node:
         try:
             await self.log_dirs.open(progress)
         except DiskFailed as problem:
-            locked = isinstance(problem, DirectoryLocked)
-            raise DirectoryInUse(settings.log_dirs[0], str(problem), locked=locked) from problem
+            if isinstance(problem, DirectoryLocked):
+                raise DirectoryInUse(problem.directory, str(problem), locked=True) from problem
+            raise DirectoryInUse(settings.log_dirs[0], str(problem)) from problem
 
     async def _start_controller(self, known: MetadataImage) -> None:
         assert self.store is not None

@@ -149,5 +149,6 @@ def _identity(path: str) -> tuple[int, int] | None:
 def _locked_by(directory: str, path: str, pid: int | None) -> DirectoryLocked:
     who = f"process {pid}" if pid else "another process (perhaps a Kafka broker, or one in another container)"
     return DirectoryLocked(
-        f"{directory} is in use by {who}, which holds {path}. Stop it first, or choose another data directory."
+        f"{directory} is in use by {who}, which holds {path}. Stop it first, or choose another data directory.",
+        directory,
     )
