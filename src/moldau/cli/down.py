@@ -18,6 +18,7 @@ import click
 
 from moldau.cli import run_file
 from moldau.cli.errors import PlainError
+from moldau.cli.quantities import SECONDS
 from moldau.model.failures import DirectoryLocked
 from moldau.runtime.file_lock import holder_pid, is_held, lock_file
 
@@ -31,7 +32,9 @@ from moldau.runtime.file_lock import holder_pid, is_held, lock_file
     help="Whose broker to stop.",
 )
 @click.option("--wipe", is_flag=True, help="Delete the data afterwards.")
-@click.option("--timeout", "timeout_s", default=60.0, show_default=True, help="Seconds to wait for a clean stop.")
+@click.option(
+    "--timeout", "timeout_s", type=SECONDS, default="60s", show_default=True, help="How long to wait for a clean stop."
+)
 def down(data_dir: Path, wipe: bool, timeout_s: float) -> None:
     pid = _find(data_dir)
     if pid is None and not (wipe and data_dir.is_dir()):

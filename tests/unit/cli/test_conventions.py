@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from moldau.cli.main import SUBCOMMANDS, root
 from moldau.cli.output import FORMAT, FORMATS, Deeds, head, print_facts, print_rows
-from moldau.cli.quantities import MINUTES, MOMENT, SECONDS
+from moldau.cli.quantities import MINUTES, MOMENT, SECONDS, Seconds
 
 SHOWS_NOTHING = {"up", "down", "logs", "demo", "pipeline run", "completion"}
 """Verbs that run or follow something until it ends, or print a script."""
@@ -53,6 +53,13 @@ def test_options_of_one_name_have_one_meaning() -> None:
         for param in command.params:
             for short in set(param.opts) & set(letters):
                 assert letters[short] in param.opts, f"{name} {short}"
+
+
+def test_options_that_wait_take_durations() -> None:
+    for name, command in VERBS.items():
+        for param in command.params:
+            if isinstance(param.name, str) and param.name.endswith("_s"):
+                assert isinstance(param.type, Seconds), f"{name} {param.opts}"
 
 
 @click.command()
