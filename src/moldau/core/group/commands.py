@@ -1,7 +1,7 @@
 """What may be asked of a group shard. Version-free: handlers translate, and resolve topic ids to names.
 
-`ticket` is given by the runtime to commands that may have to wait for other members. Their reply is then `NOT_YET`, and
-a later decision names the ticket among its completions.
+`ticket`, always the first field, is given by the runtime to commands that may have to wait for other members. Their
+reply is then `NOT_YET`, and a later decision names the ticket among its completions.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class JoinGroup(NamedTuple):
     protocols: tuple[Protocol, ...]
     """In the member's order of preference."""
     new_member_suffix: str
+    """Only for a member without an id."""
     """Chance is an argument: a fresh UUID in text, of which the shard makes a member id if it needs one."""
     requires_known_member_id: bool = True
     """Versions 4+: a new dynamic member is first told its id, and joins with it (KIP-394)."""

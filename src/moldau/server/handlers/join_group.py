@@ -37,7 +37,7 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGroupRespo
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple([Protocol(row.name, row.metadata) for row in request.protocols]),
-        new_member_suffix=fresh_uuid(context),
+        new_member_suffix="" if request.member_id else fresh_uuid(context),
         requires_known_member_id=version >= MEMBER_ID_REQUIRED_FROM,
         supports_skipping_assignment=version >= SKIP_ASSIGNMENT_FROM,
         reason=request.reason,
