@@ -1,4 +1,7 @@
-"""ApiVersions (key 18): which APIs and versions this node answers, from the one table (`server/api_table.py`)."""
+"""ApiVersions (key 18): which APIs and versions this node answers, from the one table (`server/api_table.py`).
+
+Every connection asks, so the answer is kept, encoded, until the metadata or the settings change.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from moldau.core.metadata.features import SUPPORTED_FEATURES, advertised
 from moldau.model.errors import ErrorCode
 from moldau.server.api_table import APIS
 from moldau.server.context import RequestContext
+from moldau.server.replies import Encoded
 from moldau.wire.apis import API_SPECS, ApiKey
 from moldau.wire.messages.api_versions import (
     ApiVersion,
@@ -16,7 +20,9 @@ from moldau.wire.messages.api_versions import (
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
+    encode_api_versions_response,
 )
+from moldau.wire.primitives import Writer
 
 SOFTWARE_SINCE_VERSION: Final = 3
 FEATURE_MINIMUM_ZERO_SINCE_VERSION: Final = 4
@@ -25,13 +31,27 @@ FEATURE_MINIMUM_ZERO_SINCE_VERSION: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse | Encoded:
     if context.api_version >= SOFTWARE_SINCE_VERSION:
         name, version = request.client_software_name, request.client_software_version
         if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
             return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
         context.peer.software_name = name[:128]
         context.peer.software_version = version[:128]
+    services = context.services
+    if services.images is None:
+        return _response(context)
+    key = (ApiKey.API_VERSIONS, int(context.api_version), services.settings)
+    body = services.cached_answer(key)
+    if body is None:
+        writer = Writer()
+        encode_api_versions_response(_response(context), writer, context.api_version)
+        body = writer.take_bytes()
+        services.remember_answer(key, body)
+    return Encoded(body)
+
+
+def _response(context: RequestContext) -> ApiVersionsResponse:
     is_on = context.services.settings.bool
     response = ApiVersionsResponse(api_keys=[_row(api.key, *api.advertised(is_on)) for api in APIS])
     if context.api_version >= SOFTWARE_SINCE_VERSION:
