@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import tracemalloc
 from collections.abc import Callable
 
@@ -263,3 +264,19 @@ def test_our_own_lz4_frame_has_independent_blocks_and_stores_what_does_not_shrin
     assert framed[4] & 0x20
     noise = hashlib.shake_128(b"noise").digest(5000)
     assert compression._deflate_lz4_cramjam(noise, None)[7:11] == (len(noise) | 0x80000000).to_bytes(4, "little")
+
+
+# --- large lz4 frames in one go -------------------------------------------------------------------------------------
+
+
+def test_large_lz4_frames_are_read_whole_and_bounded() -> None:
+    raw = random.Random(2).randbytes(50_000)
+    packed = compress(LZ4, raw)
+    skippable = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"12345"
+    assert decompress(LZ4, packed, bytes_max=50_000) == raw
+    assert decompress(LZ4, packed + skippable + packed) == raw + raw
+    with pytest.raises(CorruptBatch, match="more than the 49999 bytes"):
+        decompress(LZ4, packed, bytes_max=49_999)
+    for damaged in (packed[:-4], packed + b"junk", packed[:10_000]):
+        with pytest.raises(CorruptBatch):
+            decompress(LZ4, damaged)
