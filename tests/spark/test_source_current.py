@@ -95,6 +95,19 @@ def test_a_view_sees_what_is_there_now(spark: Any, reads: Reads, topics: Topics,
     spark.catalog.dropTempView(view)
 
 
+def test_a_view_made_by_sql_alone(spark: Any, reads: Reads, topics: Topics, topic: str) -> None:
+    raw, now = f"raw_{topic.replace('-', '_')}", f"now_{topic.replace('-', '_')}"
+    options = f"`kafka.bootstrap.servers` '{reads.bootstrap}', subscribe '{topic}'"
+    spark.sql(f"SET {OFFERS_FILTERS}=true")
+    spark.sql(f"CREATE TEMPORARY VIEW {raw} USING moldau OPTIONS ({options})")
+    spark.sql(f"CREATE TEMPORARY VIEW {now} AS SELECT * FROM {raw} WHERE offset >= 0")
+    assert spark.table(now).count() == 20
+    topics.fill(topic, ["one more"])
+    assert spark.table(now).count() == 21
+    for view in (raw, now):
+        spark.catalog.dropTempView(view)
+
+
 def test_all_scans_of_one_query_see_the_same(reads: Reads, topics: Topics, topic: str) -> None:
     """Spark plans each scan for itself while others write; only the last plan may count."""
     frame = current(reads.batch(subscribe=topic))
