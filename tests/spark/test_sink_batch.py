@@ -174,6 +174,11 @@ def test_rows_that_cannot_be_written_leave_nothing_visible(
         (f"cast(if(id = 250, null, '{topic}') as string) as topic", "its topic is null", {}),
         ("if(id = 250, 9, 0) as partition", "partition 9 is out of range", {"topic": topic}),
         ("if(id = 250, -5L, 5L) as timestamp", "timestamp -5 ms is before 1970", {"topic": topic}),
+        (
+            "if(id = 250, 1700000000000000000L, 5L) as timestamp",
+            "is after the year 9999",
+            {"topic": topic},
+        ),
     ]
     for column, told, options in cases:
         text = refusal_of(good.selectExpr("*", column).coalesce(1), bootstrap, **options)
