@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -21,9 +21,21 @@ class Seen(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
+def create(bootstrap: str, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])[topic].result(30)
+
+
+def delete(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_topics([topic])[topic].result(30)
+
+
+def trim(bootstrap: str, topic: str, partition: int, before: int) -> None:
+    """Remove what lies before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for done in admin.delete_records([TopicPartition(topic, partition, before)]).values():
+        done.result(30)
 
 
 def grow(bootstrap: str, topic: str, partitions: int) -> None:
@@ -31,22 +43,22 @@ def grow(bootstrap: str, topic: str, partitions: int) -> None:
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
 
 
-def send(bootstrap: str, topic: str, records: Iterable[dict[str, Any]]) -> None:
+def send(bootstrap: str, topic: str, records: Iterable[dict[str, Any]], **settings: Any) -> None:
     """Each record: the keyword arguments of `Producer.produce`."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0, **settings})
     for record in records:
         producer.produce(topic, **record)
         producer.poll(0)
     assert producer.flush(60) == 0
 
 
-def transaction(bootstrap: str, name: str, topic: str, values: Iterable[bytes]) -> Producer:
-    """An open transaction with these values; the caller ends it."""
+def transaction(bootstrap: str, name: str, topic: str, values: Iterable[bytes], timestamp_ms: int = 0) -> Producer:
+    """An open transaction with these values; the caller ends it. Time 0 means now."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})
     producer.init_transactions(30)
     producer.begin_transaction()
     for value in values:
-        producer.produce(topic, value)
+        producer.produce(topic, value, timestamp=timestamp_ms)
     assert producer.flush(30) == 0
     return producer
 

@@ -1,0 +1,130 @@
+"""Why the two sides differ where they do. docs/spark.md tells users the same under "Differences".
+
+Every scenario that a pattern names must differ, and in the way the entry says: else the entry goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tests.interop.spark.differential.engine import (
+    OTHER_ROWS,
+    THEY_REFUSE,
+    WE_REFUSE,
+    WE_REFUSE_EARLIER,
+    WE_REFUSE_LATER,
+)
+
+
+@dataclass(frozen=True)
+class Explained:
+    reason: str
+    shape: str
+    patterns: tuple[str, ...]
+
+    def covers(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+
+EXPLAINED: tuple[Explained, ...] = (
+    Explained(
+        "committed records only, unless kafka.isolation.level says otherwise",
+        OTHER_ROWS,
+        ("batch/isolation/*/default", "stream/isolation/*/default"),
+    ),
+    Explained(
+        "a snapshot whose records were removed is data loss",
+        WE_REFUSE,
+        ("batch/again/count-trim-count", "batch/again/rows-trim-*"),
+    ),
+    Explained(
+        "a batch frame is one snapshot, unless `current` is put around it",
+        OTHER_ROWS,
+        (
+            "batch/again/*-send-rows",
+            "batch/again/*-send-view",
+            "batch/again/count-send-count",
+            "batch/again/*-grow-*",
+            "batch/again/filter-send-all",
+            "batch/again/union-after-send",
+            "batch/again/join-after-send",
+            "batch/again/three-times",
+        ),
+    ),
+    Explained(
+        "more ways to say where to start: relative offsets and times, ISO-8601, numbers as text",
+        THEY_REFUSE,
+        tuple(f"batch/start/{name}" for name in ("minutes-ago", "last-*", "after-five", "number", "iso-time", "texts")),
+    ),
+    Explained(
+        "offsets that are not whole numbers are refused, not rounded",
+        WE_REFUSE,
+        ("batch/start/fraction", "batch/start/null"),
+    ),
+    Explained(
+        "wrong options are told at load(), all of them at once, and not by a task",
+        WE_REFUSE_EARLIER,
+        (
+            "batch/start/below-2",
+            "batch/time/negative",
+            "refusal/*/servers-empty",
+            "refusal/*/subscribe-bad-name",
+            "refusal/*/isolation-word",
+            "refusal/*/security-protocol",
+            "refusal/*/client-setting-wrong",
+            "refusal/stream/pattern-broken",
+            "refusal/stream/assign-texts",
+            "refusal/stream/failOnDataLoss-word",
+            "refusal/stream/m??-word",
+            "refusal/stream/delay-word",
+            "refusal/stream/start-*",
+        ),
+    ),
+    Explained(
+        "what is wrong in a batch or in a stream only is told when the query starts: load() does not say which it is",
+        WE_REFUSE_LATER,
+        (
+            "batch/start/latest",
+            "batch/start/latest-1",
+            "batch/start/after-end",
+            "batch/end/earliest",
+            "batch/end/earliest-2",
+            "refusal/batch/latest-start",
+            "refusal/batch/earliest-end",
+            "refusal/batch/other-partitions",
+            "refusal/stream/ending-offsets",
+            "refusal/stream/ending-times",
+        ),
+    ),
+    Explained(
+        "an end has no place in a stream, however it is written",
+        WE_REFUSE,
+        ("refusal/stream/ending-timestamp",),
+    ),
+    Explained(
+        "what could only ever read nothing is refused",
+        WE_REFUSE,
+        (
+            "refusal/*/assign-empty",
+            "refusal/*/assign-no-partitions",
+            "refusal/*/assign-missing-partition",
+            "refusal/stream/max-0",
+            "refusal/stream/max-negative",
+        ),
+    ),
+    Explained(
+        "small whole numbers are taken as partitions, and texts as values of headers",
+        THEY_REFUSE,
+        ("write/type/partition-short", "write/type/headers-pairs-of-text"),
+    ),
+    Explained(
+        "a column `timestamp` becomes the record's timestamp",
+        OTHER_ROWS,
+        ("write/timestamp",),
+    ),
+)
+
+
+def reason_for(name: str) -> Explained | None:
+    return next((entry for entry in EXPLAINED if entry.covers(name)), None)
