@@ -35,8 +35,8 @@ POOLED_BYTES_MAX: Final = 16 * 1024 * 1024
 WRITERS_MAX: Final = 256
 COMPLAINTS_MAX: Final = 1000
 TICK_PASSES_MAX: Final = 8
-LONG_TURN_S: Final = 0.005
-"""A connection's turn above this is told to the watch."""
+LONG_S: Final = 0.005
+"""A request that took longer is told to the watch."""
 
 log = logging.getLogger("moldau.server")
 
@@ -73,6 +73,8 @@ class Hub:
         self.watched: bool = False
         self.route_name: str = ""
         """The API asked last."""
+        self.turn_s: float = 0.0
+        """What the present turn of a connection took so far, as far as it was timed."""
         self.dirty: list[Outgoing] = []
         self.scheduled: bool = False
         self.failed_early: list[Flushable] = []
@@ -109,8 +111,10 @@ class Hub:
     def watch_rests(self) -> None:
         self.watched = False
 
-    def turn_ended(self, seconds: float) -> None:
-        if seconds > LONG_TURN_S:
+    def spent(self, seconds: float) -> None:
+        """A connection was at work for so long."""
+        self.turn_s += seconds
+        if seconds > LONG_S:
             self.watch.turn(seconds, self.route_name)
 
     # The tick

@@ -1,7 +1,7 @@
 """How long the event loop was held: what every client feels, whoever caused it.
 
-Two looks. Each turn of a connection is timed and names the API that was asked last in it. And while requests come, a
-timer notes how late it fires, which sees everything else that runs on the loop. An idle node has no such timer.
+Two looks. Requests are timed, all but small produces and fetches, and a long one names its API. And while requests
+come, a timer notes how late it fires, which sees everything else that runs on the loop. An idle node has no such timer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Holds:
 
 
 class LoopWatch:
-    """One per node. The hub calls `begin` when there is something to do, a connection `turn` after a long one."""
+    """One per node. The hub calls `begin` when there is something to do, and `turn` after a long request."""
 
     def __init__(self, loop: Any, requests_total: Callable[[], int], rests: Callable[[], None]) -> None:
         self.holds = Holds()
@@ -53,7 +53,7 @@ class LoopWatch:
         self._timer = self._loop.call_later(PROBE_S, self._probe, self._loop.time() + PROBE_S)
 
     def turn(self, seconds: float, api: str) -> None:
-        """One connection's turn took so long."""
+        """One request took so long."""
         self._explained_s += seconds
         self._note(seconds, api)
 
