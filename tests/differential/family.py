@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moldau.wire.apis import API_SPECS, ApiKey
-from tests.differential.mutations import WRONG_FRAMES, mutations, some
+from tests.differential.mutations import WRONG_FRAMES, mutations, pairs, some
 from tests.differential.shape import request_case
 from tests.differential.steps import Plain, Scenario, Step, named
 
@@ -33,6 +33,8 @@ class Family:
     bind: Mapping[str, str] = field(default_factory=dict)
     cases_latest: int = LATEST_VERSION_CASES
     cases_older: int = OLDER_VERSIONS_CASES
+    pairs: int = 15
+    """Requests of the latest version with two fields changed."""
     wrong_frames: bool = True
     skip: Sequence[str] = ()
     """Mutations that Kafka never answers: its request dies of an exception on the way."""
@@ -68,10 +70,16 @@ class Family:
         more = self.more if isinstance(self.more, Mapping) else {f"request {n}": r for n, r in enumerate(self.more, 1)}
         yield from (replace(plain, request=request, label=label, bind={}) for label, request in more.items())
         case = request_case(self.api, version)
-        made = [mutation for mutation in mutations(case, self.request, self.pools) if mutation.label not in self.skip]
+        made = [one for one in mutations(case, self.request, self.pools) if not self._is_skipped(one.label)]
         count = self.cases_latest if latest else self.cases_older
-        for mutation in some(made, count, f"{self.api} {self.tag} {version}"):
+        seed = f"{self.api} {self.tag} {version}"
+        pair_count = self.pairs if latest and count else 0
+        two = pairs(case, made, self.pools, pair_count, seed)
+        for mutation in [*some(made, count, seed), *(pair for pair in two if not self._is_skipped(pair.label))]:
             yield replace(plain, request=mutation.request, label=mutation.label, bind={})
         if self.wrong_frames:
             for label, change in WRONG_FRAMES.items():
                 yield replace(plain, label=label, change=change, on="wrong", bind={})
+
+    def _is_skipped(self, label: str) -> bool:
+        return any(part in self.skip for part in label.split(" & "))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from moldau.wire.primitives import NIL_UUID
 from tests.contract.wire.shapes import Case
+from tests.differential.shape import fields_of
 from tests.differential.steps import IdOf, Plain
 
 STRANGE_ID = b"stranger-topic-1"
@@ -41,7 +42,7 @@ def mutations(case: Case, plain: Plain, pools: Mapping[str, Sequence[Any]]) -> I
 def _of_struct(
     case: Case, struct: str | None, plain: Plain, pools: Mapping[str, Sequence[Any]]
 ) -> Iterator[tuple[str, Plain]]:
-    for item in case.fields_of(struct):
+    for item in fields_of(case, struct):
         name = item.snake
         present = name in plain
         for label, value in _of_field(case, item, plain.get(name), present, pools):
@@ -93,6 +94,24 @@ def some(found: list[Mutation], count: int, seed: str) -> list[Mutation]:
         return found
     chosen = set(random.Random(seed).sample(range(len(found)), count))
     return [mutation for number, mutation in enumerate(found) if number in chosen]
+
+
+def pairs(
+    case: Case, found: list[Mutation], pools: Mapping[str, Sequence[Any]], count: int, seed: str
+) -> Iterator[Mutation]:
+    """Requests with two fields changed: which of two mistakes a broker tells first is part of its answer."""
+    chance = random.Random(f"{seed} pairs")
+    seen: set[str] = set()
+    for _ in range(count if found else 0):
+        first = chance.choice(found)
+        field = first.label.partition("=")[0]
+        others = [other for other in mutations(case, first.request, pools) if not other.label.startswith(field)]
+        if others:
+            second = chance.choice(others)
+            label = f"{first.label} & {second.label}"
+            if label not in seen:
+                seen.add(label)
+                yield Mutation(label, second.request)
 
 
 Change = Callable[[bytes], bytes]

@@ -14,6 +14,7 @@ from moldau.records.reader import read_batch
 from moldau.wire.primitives import NIL_UUID
 from tests.contract.wire.shapes import Case
 from tests.differential.mutations import STRANGE_ID
+from tests.differential.shape import fields_of
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 UUID_SHORT = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -48,7 +49,7 @@ class Names:
 
     def learn(self, message: Any, case: Case, struct: str | None = None) -> None:
         """Which topic has which id: told wherever an answer has both. Which producer: told to itself."""
-        fields = {item.snake: item for item in case.fields_of(struct)}
+        fields = {item.snake: item for item in fields_of(case, struct)}
         topic = next((getattr(message, name) for name in TOPIC_NAME_FIELDS if name in fields), None)
         right = getattr(message, "error_code", 0) == 0  # a refusal may repeat a wrong id that was asked for
         if right and topic and "topic_id" in fields and message.topic_id != NIL_UUID:
@@ -72,7 +73,7 @@ class Names:
 
     def plain(self, message: Any, case: Case, struct: str | None = None) -> dict[str, Any]:
         """The fields this version has, with names in place of ids."""
-        return {item.snake: self._field(getattr(message, item.snake), item, case) for item in case.fields_of(struct)}
+        return {item.snake: self._field(getattr(message, item.snake), item, case) for item in fields_of(case, struct)}
 
     def _field(self, value: Any, item: Any, case: Case) -> Any:
         if value is None:

@@ -26,15 +26,26 @@ def response_case(api: ApiKey, version: int) -> Case:
     return Case(spec.module, f"{spec.name}Response", version)
 
 
+@cache
+def fields_of(case: Case, struct: str | None) -> tuple[Any, ...]:
+    """The fields that this version of a message, or of a struct in it, has."""
+    return tuple(case.fields_of(struct))
+
+
+@cache
+def _names_of(case: Case, struct: str | None) -> frozenset[str]:
+    known = case.message.fields if struct is None else case.layouts.definitions[struct]
+    return frozenset(item.snake for item in known)
+
+
 def message_from(case: Case, struct: str | None, plain: Mapping[str, Any]) -> Any:
     """A message of the generated classes. A field that no version has is a typing mistake, and told; null where
     a version does not know it is the default."""
-    known = case.message.fields if struct is None else case.layouts.definitions[struct]
-    strangers = plain.keys() - {item.snake for item in known}
+    strangers = plain.keys() - _names_of(case, struct)
     if strangers:
         raise KeyError(f"{case.name} has no field {sorted(strangers)}")
     values = {}
-    for item in case.fields_of(struct):
+    for item in fields_of(case, struct):
         value = plain.get(item.snake)
         if item.snake in plain and (value is not None or case.is_nullable(item)):
             values[item.snake] = _value(case, item, value)

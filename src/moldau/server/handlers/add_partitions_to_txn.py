@@ -66,12 +66,12 @@ def _question(asked: AddPartitionsToTxnTransaction, context: RequestContext) -> 
     shards = context.services.transaction_shards
     if shards is None:
         return Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE), None
-    if not asked.transactional_id:
-        return Refused(ErrorCode.INVALID_REQUEST), None
     keys = _keys(asked.topics)
     image = context.services.images.image
     if any(image.partition(key.topic, key.partition) is None for key in keys):
         return Refused(ErrorCode.OPERATION_NOT_ATTEMPTED), None
+    if not asked.transactional_id:
+        return Refused(ErrorCode.INVALID_REQUEST), None
     who = (asked.transactional_id, asked.producer_id, asked.producer_epoch, frozenset(keys))
     if asked.verify_only:
         return shards.find(asked.transactional_id), VerifyPartitions(*who)

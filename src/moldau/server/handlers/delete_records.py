@@ -59,11 +59,11 @@ def refuse(
 
 
 def _delete(topic: str, wanted: DeleteRecordsPartition, context: RequestContext) -> DeleteRecordsPartitionResult:
-    if topic in INTERNAL_TOPICS:
-        return _refused(wanted, ErrorCode.INVALID_TOPIC_EXCEPTION)
     partition = context.services.partitions.get(topic, int(wanted.partition_index))
     if partition is None:
         return _refused(wanted, lookup.missing_by_name(context.services, topic, wanted.partition_index))
+    if topic in INTERNAL_TOPICS:
+        return _refused(wanted, ErrorCode.INVALID_TOPIC_EXCEPTION)
     error = partition.role_error()
     if error:
         return _refused(wanted, ErrorCode(int(error)))
