@@ -61,6 +61,7 @@ def scenarios() -> Iterator[Scenario]:
     yield from columns()
     yield from types()
     yield from topics_and_partitions()
+    yield from modes_and_options()
 
 
 N = "FROM RANGE(20)"
