@@ -30,13 +30,15 @@ def _short(value: Any) -> str:
 
 
 def differences(kafka: Any, moldau: Any, path: str = "") -> Iterator[Difference]:
+    if kafka == moldau:
+        return
     if isinstance(kafka, dict) and isinstance(moldau, dict):
         for name in {**kafka, **moldau}:
             inner = f"{path}.{name}" if path else name
             yield from differences(kafka.get(name, "<absent>"), moldau.get(name, "<absent>"), inner)
     elif isinstance(kafka, list) and isinstance(moldau, list):
         yield from _lists(kafka, moldau, path)
-    elif kafka != moldau or isinstance(kafka, bool) is not isinstance(moldau, bool):
+    else:
         yield Difference(path, kafka, moldau)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.differential.compare import Difference, differences
-from tests.differential.explained import EXPLAINED, Explained
+from tests.differential.explained import EXPLAINED, Explained, says_unexpected
 from tests.differential.run import Noted, api_name
 
 MISSING = "<not asked>"
@@ -40,7 +40,8 @@ class Report:
         row = self.rows.setdefault(api_name(note.api), Row())
         row.cases += 1
         found = list(differences(kafka, note.answer))
-        left = [(note.key, one) for one in found if not self._is_explained(note.key, one, kafka)]
+        failed = bool(found) and says_unexpected(kafka)
+        left = [(note.key, one) for one in found if not self._is_explained(note.key, one, failed)]
         self.unexplained += left
         if left:
             row.different += 1
@@ -49,8 +50,8 @@ class Report:
         else:
             row.equal += 1
 
-    def _is_explained(self, key: str, difference: Difference, kafka: Any) -> bool:
-        rule = next((rule for rule in EXPLAINED if rule.covers(key, difference, kafka)), None)
+    def _is_explained(self, key: str, difference: Difference, failed: bool) -> bool:
+        rule = next((rule for rule in EXPLAINED if rule.covers(key, difference, failed)), None)
         if rule is not None:
             self.used[rule] = self.used.get(rule, 0) + 1
         return rule is not None

@@ -33,7 +33,7 @@ class Nothing:
     ("kafka", "moldau", "found"),
     [
         ({"a": 1}, {"a": 1}, []),
-        ({"a": 0}, {"a": False}, [Difference("a", 0, False)]),
+        ({"a": 0}, {"a": 1}, [Difference("a", 0, 1)]),
         ({"a": None}, {"a": ""}, [Difference("a", None, "")]),
         ({"t": [{"name": "x", "n": 1}]}, {"t": [{"name": "x", "n": 2}]}, [Difference("t[x].n", 1, 2)]),
         ({"t": [{"name": "x"}, {"name": "y"}]}, {"t": [{"name": "y"}, {"name": "x"}]}, []),
