@@ -13,6 +13,7 @@ from tests.interop.spark.differential.engine import (
     THEY_REFUSE,
     WE_REFUSE,
     WE_REFUSE_EARLIER,
+    WE_REFUSE_LATER,
 )
 
 
@@ -79,6 +80,22 @@ EXPLAINED: tuple[Explained, ...] = (
             "refusal/stream/delay-word",
             "refusal/stream/start-*",
         ),
+    ),
+    Explained(
+        "what is wrong in a batch or in a stream only is told when the query starts: load() does not say which it is",
+        WE_REFUSE_LATER,
+        (
+            "batch/start/latest",
+            "batch/start/latest-1",
+            "refusal/batch/latest-start",
+            "refusal/stream/ending-offsets",
+            "refusal/stream/ending-times",
+        ),
+    ),
+    Explained(
+        "an option whose name is nearly that of another is taken for a slip",
+        WE_REFUSE,
+        ("refusal/*/misspelt-option",),
     ),
     Explained(
         "an end before the first record that is left leaves nothing to read in that partition",

@@ -63,7 +63,7 @@ BOTH: dict[str, tuple[Mapping[str, Any], tuple[str, ...]]] = {
     "misspelt-option": ({**P, "startingOffset": "latest"}, ()),
     "option-of-the-sink": ({**P, "topic": "second"}, ()),
     "path": ({**P, "path": "somewhere"}, ()),
-    "starting-missing-topic": ({**P, "startingOffsets": spots(0, topic="missing")}, ("missing",)),
+    "starting-missing-topic": ({**P, "startingOffsets": spots(0, topic="missing")}, ("startingOffsets",)),
 }
 BATCH = {
     "latest-start": ({**P, "startingOffsets": "latest"}, ("latest",)),
