@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from bench import floor, measure, report
 from bench.coordinator_rows import coordinator_rows
+from bench.java_rows import java_rows
 from bench.loadgen.build import NoCompiler, build
 from bench.loadgen.run import LoadFailed
 from bench.neighbour_rows import neighbour_rows
@@ -113,7 +114,7 @@ def chosen_rows(only: list[str], seconds: float) -> list[Row]:
 
 
 def broker_rows() -> list[Row]:
-    return all_rows() + coordinator_rows() + neighbour_rows()
+    return all_rows() + java_rows() + coordinator_rows() + neighbour_rows()
 
 
 def check_names(only: list[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench import report
 from bench.floor import Floor
+from bench.java_rows import last_summary
 from bench.loadgen.paced import error_of
 from bench.peers.base import Peer
 from bench.rows import SMALL_REQUEST, Row
@@ -58,3 +59,13 @@ def test_the_neighbour_sees_a_refusal() -> None:
     head = bytes(4) + b"\0" + b"\2" + b"\3to" + b"\2" + bytes(4)
     assert error_of(head + b"\0\0") == 0
     assert error_of(head + b"\0\x0a") == 10
+
+
+def test_the_java_tools_last_line_counts() -> None:
+    running = "90 records sent, 45.0 records/sec (0.04 MB/sec), 1.2 ms avg latency, 3.0 ms max latency.\n"
+    final = (
+        "100000 records sent, 51255.8 records/sec (48.88 MB/sec), 311.25 ms avg latency, 450.00 ms max latency, "
+        "320 ms 50th, 430 ms 95th, 441 ms 99th, 449 ms 99.9th.\n"
+    )
+    summary = last_summary("kafka", running + final, "")
+    assert (summary["records"], summary["rate"], summary["p50"], summary["p99"]) == ("100000", "51255.8", "320", "441")
