@@ -129,6 +129,26 @@ EXPLAINED: tuple[Explained, ...] = (
         ("write/option/kafka.acks=1", "write/option/kafka.enable.idempotence"),
     ),
     Explained(
+        "a topic that was created again is known by its id, however long it is",
+        WE_REFUSE,
+        ("stream/loss/created-again-longer/fail-true",),
+    ),
+    Explained(
+        "a topic that was created again is read from its beginning with failOnDataLoss=false",
+        OTHER_ROWS,
+        ("stream/loss/created-again-shorter/fail-false", "stream/loss/created-again-longer/fail-false"),
+    ),
+    Explained(
+        "a topic that was deleted is left out with failOnDataLoss=false",
+        THEY_REFUSE,
+        ("stream/loss/deleted*/fail-false", "stream/loss/one-of-two-deleted/fail-false"),
+    ),
+    Explained(
+        "output mode update goes through foreachBatch: Spark does not offer it to Python sinks",
+        WE_REFUSE,
+        ("write/stream/update",),
+    ),
+    Explained(
         "small whole numbers are taken as partitions, and texts as values of headers",
         THEY_REFUSE,
         ("write/type/partition-short", "write/type/headers-pairs-of-text"),

@@ -102,6 +102,7 @@ def scenarios() -> Iterator[Scenario]:
     yield from limits()
     yield from kinds_of_topics()
     yield from restarts()
+    yield from losses()
 
 
 # -- from the beginning ------------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ def scenarios() -> Iterator[Scenario]:
     yield from types()
     yield from topics_and_partitions()
     yield from modes_and_options()
+    yield from streams()
 
 
 N = "FROM RANGE(20)"
