@@ -42,27 +42,39 @@ class StoredFile:
         end = min(position + size_bytes, self._size)
         parts = []
         while position < end:
-            if not self._start <= position < self._end and not self._fill(position):
-                break
+            if not self._start <= position < self._end:
+                self._fill(position)
             stop = min(end, self._end)
             parts.append(self._buffer[position - self._start : stop - self._start])
             position = stop
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _fill(self, position: int) -> bool:
+    def _fill(self, position: int) -> None:
+        """Read a window that holds `position`. A read that ends before it, inside of the file, is no end of the file:
+        believed, it would have whole batches cut off."""
         start = position - position % ALIGN_BYTES
-        try:
-            count = os.preadv(self._fd, [self._buffer], start)
-        except OSError as error:
-            if error.errno not in _UNFIT or not _DIRECT:
-                raise
-            flags = fcntl.fcntl(self._fd, fcntl.F_GETFL)
-            if not flags & _DIRECT:
-                raise
-            fcntl.fcntl(self._fd, fcntl.F_SETFL, flags & ~_DIRECT)  # blocks larger than ours: the dropped cache must do
-            count = os.preadv(self._fd, [self._buffer], start)
+        count = self._read_window(start)
+        if start + count <= position and self._go_through_cache():
+            count = self._read_window(start)
+        if start + count <= position:
+            raise OSError(errno.EIO, f"a read at {start} ended before the file does, after {count} bytes")
         self._start, self._end = start, start + count
-        return position < self._end
+
+    def _read_window(self, start: int) -> int:
+        try:
+            return os.preadv(self._fd, [self._buffer], start)
+        except OSError as error:
+            if error.errno not in _UNFIT or not self._go_through_cache():
+                raise
+            return os.preadv(self._fd, [self._buffer], start)
+
+    def _go_through_cache(self) -> bool:
+        """Blocks larger than ours, say: the dropped cache must do. False when it had to already."""
+        flags = fcntl.fcntl(self._fd, fcntl.F_GETFL)
+        if not flags & _DIRECT:
+            return False
+        fcntl.fcntl(self._fd, fcntl.F_SETFL, flags & ~_DIRECT)
+        return True
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import mmap
 import os
 import subprocess
 import sys
@@ -119,6 +121,35 @@ def test_a_file_as_stored_is_read_around_the_page_cache(tmp_path: Path) -> None:
         stored.close()
     finally:
         os.close(fd)
+
+
+def test_a_short_read_is_not_the_end_of_a_file_as_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recovery cuts a log where its file ends. Reads may stop early anywhere, at a sector that cannot be read too."""
+    path = tmp_path / "f"
+    content = b"".join(b"%7d\n" % number for number in range(2_000))
+    path.write_bytes(content)
+    whole = os.preadv
+
+    def short(fd: int, buffers: list[mmap.mmap], position: int) -> int:
+        if fcntl.fcntl(fd, fcntl.F_GETFL) & getattr(os, "O_DIRECT", 0):
+            return whole(fd, [memoryview(buffers[0])[:512]], position)
+        return whole(fd, buffers, position)
+
+    monkeypatch.setattr(os, "preadv", short)
+    stored = RealDisk().open_as_stored(str(path))
+    assert stored.read_at(600, 16_000) == content[600:]
+    stored.close()
+
+
+def test_a_file_as_stored_that_cannot_be_read_to_its_end_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 10_000)
+    whole = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda fd, buffers, at: whole(fd, [memoryview(buffers[0])[:512]], at))
+    stored = RealDisk().open_as_stored(str(path))
+    with pytest.raises(DiskFailed, match="cannot read"):
+        stored.read_at(600, 100)
+    stored.close()
 
 
 def forgets(fd: int) -> bool:
