@@ -1,7 +1,7 @@
 """The check of one large batch in steps, none of which takes long. Compiled.
 
 Checksum and walk are steps for the event loop. Inflating is a step for a thread beside it: `inflate_some` touches
-nothing but this object, and the libraries free the interpreter meanwhile. A batch is never whole in memory inflated.
+nothing but this object, and the libraries free the interpreter meanwhile. Only snappy is ever whole in memory inflated.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 THREADS_MAX: Final = 4
+PLACES: Final = 2 * THREADS_MAX
+"""Work of many steps holds on to what is inflated meanwhile. More of it at a time would not be quicker."""
 
 
 class Aside:
@@ -21,6 +23,8 @@ class Aside:
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
+        self.places = asyncio.Semaphore(PLACES)
+        """To be held by whoever comes with many steps; given in order of arrival."""
 
     async def run(self, work: Callable[[], T]) -> T:
         if self._pool is None:

@@ -149,8 +149,9 @@ class Connection(Outgoing):
         self.transport = None
 
     def eof_received(self) -> bool:
-        """True keeps the transport open: the peer may have closed only its half, and wait for what is being sent."""
-        if self._is_sending():
+        """True keeps the transport open: the peer may have closed only its half, and wait for what is being sent, or
+        lies ready for the tick. uvloop may read the end before that tick when a turn is over."""
+        if self._is_sending() or self.writer is not None:
             self.close()
             return True
         return False
@@ -431,6 +432,10 @@ class Connection(Outgoing):
             reply.buffer = None
             self.hub.give_buffer(buffer)
         if isinstance(result, Parked) and not result.done:
+            if self.closed:
+                result.abandon()  # came too late to be let go of with the others
+                reply.deliver(None)
+                return
             reply.parked = result
             result.deliver = reply.deliver
             reply.holds = False  # the hold may be another coroutine's by the time the answer comes

@@ -90,6 +90,17 @@ def answers(directory: Path, value_bytes: int, cuts: list[int]) -> bytes:
     return bytes(client.transport.written)
 
 
+def test_a_peer_that_closes_its_half_gets_the_answers_that_lie_ready(stage: Stage) -> None:
+    """The end may be read before the tick that would have written them."""
+    (partition,) = stage.topic("t")
+    client = stage.connect()
+    client.send(client.frame(ApiKey.PRODUCE, 9, produce("t", batch())))
+    assert client.connection.eof_received()
+    assert [one.responses[0].partition_responses[0].error_code for one in client.replies()] == [0]
+    assert partition.log.disk.size_bytes(f"{partition.log.path}/{0:020d}.log") > 0, "written before it is answered"
+    assert client.transport.closed
+
+
 class TestBufferedReading:
     """The shape uvloop uses: the loop fills our buffer."""
 

@@ -14,8 +14,11 @@ from moldau.core.log.settings import LogSettings
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFull
 from moldau.records.batch import parse_header
-from moldau.server.aside import Aside
+from moldau.records.gradual import GradualCheck
+from moldau.server.aside import PLACES, Aside
+from moldau.server.handlers import large_batches
 from moldau.storage.directory import LogDirectory
+from moldau.storage.partition_log import PartitionLog
 from moldau.wire.apis import ApiKey
 from tests.unit.server.harness import Client, Stage, batch
 from tests.unit.server.requests import produce
@@ -68,6 +71,13 @@ async def answers(client: Client, count: int) -> list[Any]:
 
 def send(client: Client, records: bytes, **options: Any) -> None:
     client.send(client.frame(ApiKey.PRODUCE, 9, produce("t", records, **options)))
+
+
+def beside(small: bytes, big: bytes, **options: Any) -> Any:
+    """One request: a small batch for partition 0, a large one for partition 1."""
+    request = produce("t", small, **options)
+    request.topic_data[0].partition_data.append(produce("t", big, partition=1).topic_data[0].partition_data[0])
+    return request
 
 
 def test_a_small_produce_is_answered_while_a_large_batch_is_inflated(tmp_path: Path) -> None:
@@ -218,13 +228,101 @@ def test_a_failed_flush_of_a_small_batch_beside_a_large_one_is_not_acknowledged(
         small.log.home = LogDirectory("elsewhere")
         monkeypatch.setattr(small.log.active.file(), "append", full)
         client = stage.connect()
-        request = produce("t", batch())
-        request.topic_data[0].partition_data.append(produce("t", large(), partition=1).topic_data[0].partition_data[0])
-        client.send(client.frame(ApiKey.PRODUCE, 9, request))
+        client.send(client.frame(ApiKey.PRODUCE, 9, beside(batch(), large())))
         await turns()
         aside.open.set()
         await turns(200)
         assert client.transport.aborted
         assert not client.replies()
+
+    on_a_loop(tmp_path, story)
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_what_became_durable_during_the_check_is_answered_at_once(tmp_path: Path, acks: int) -> None:
+    """The large batch beside it is refused, so nothing moves any more that would wake the answer."""
+
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        small, other = stage.topic("t", 2, settings=LogSettings(message_bytes_max=32 << 20, flush_messages=1))
+        small.log.on_sync_wanted = lambda log: None
+        client = stage.connect()
+        request = beside(batch(), large(), acks=acks, timeout_ms=3_600_000)
+        client.send(client.frame(ApiKey.PRODUCE, 9, request))
+        await turns()
+        small.log.sync_now()
+        other.become_follower(2, 1)
+        await turns()
+        aside.open.set()
+        await turns(200)
+        (reply,) = client.replies()
+        found = [one.error_code for one in reply.responses[0].partition_responses]
+        assert found == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        assert stage.services.parking.parked == 0
+
+    on_a_loop(tmp_path, story)
+
+
+def test_a_client_that_leaves_during_the_check_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=LogSettings(message_bytes_max=32 << 20, flush_messages=1))
+        partition.log.on_sync_wanted = lambda log: None
+        client = stage.connect()
+        frame = client.frame(ApiKey.PRODUCE, 9, produce("t", large(), timeout_ms=3_600_000))
+        client.send(frame[:20_000])
+        client.send(frame[20_000:])
+        await turns()
+        client.connection.connection_lost(None)
+        aside.open.set()
+        await turns(200)
+        assert partition.log.end_offset == 100, "what arrived is appended, as in Kafka"
+        assert stage.hub.in_flight_bytes == 0
+        assert stage.services.parking.parked == 0
+        assert partition.waiters == []
+
+    on_a_loop(tmp_path, story)
+
+
+def test_only_so_many_batches_are_inflated_at_a_time(tmp_path: Path) -> None:
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=ROOMY)
+        clients = [stage.connect() for _ in range(PLACES + 3)]
+        for client in clients:
+            send(client, large())
+        await turns(50)
+        assert aside.asked == PLACES
+        aside.open.set()
+        offsets = [(await answers(client, 1))[0].base_offset for client in clients]
+        assert sorted(offsets) == list(range(0, 100 * len(clients), 100))
+        assert partition.log.end_offset == 100 * len(clients)
+
+    on_a_loop(tmp_path, story)
+
+
+def test_only_so_much_of_a_request_is_kept_compressed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few packed bytes per batch may become a lot each; what is beyond the bound is appended all the same."""
+    monkeypatch.setattr(large_batches, "REPACKED_BYTES_MAX", 1)
+    repacked: list[object] = []
+    whole = PartitionLog.recompress_checked
+
+    def counted(log: PartitionLog, checked: GradualCheck) -> None:
+        repacked.append(checked)
+        whole(log, checked)
+
+    monkeypatch.setattr(PartitionLog, "recompress_checked", counted)
+
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        stage.topic("t", 2, settings=LogSettings(message_bytes_max=32 << 20, compression_type="uncompressed"))
+        aside.open.set()
+        client = stage.connect()
+        client.send(client.frame(ApiKey.PRODUCE, 9, beside(large(), large())))
+        await answers(client, 1)
+        (reply,) = client.replies()
+        assert [one.error_code for one in reply.responses[0].partition_responses] == [0, 0]
+        assert len(repacked) == 1
+        for partition in (0, 1):
+            hosted = stage.partitions.topic("t")
+            assert hosted is not None
+            stored = hosted.get(partition).log.read(0, 100, 1 << 25, True)
+            assert parse_header(bytes(stored.parts[0]), 0).codec == 0
 
     on_a_loop(tmp_path, story)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from moldau.broker.partition import Partition
 from moldau.records.gradual import GradualCheck
 from moldau.server.aside import Aside
+
+REPACKED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of one request, waiting to be appended together. What comes beyond is compressed anew when it is appended."""
 
 
 class Unchecked(Protocol):
@@ -30,12 +33,21 @@ class Checkable(Protocol):
 
 
 async def check_and_append(produce: Checkable, aside: Aside) -> Any:
-    for one in produce.unchecked:
+    async with aside.places:
+        await _check_all(produce.unchecked, aside)
+        return produce.append_checked()
+
+
+async def _check_all(unchecked: Sequence[Unchecked], aside: Aside) -> None:
+    repacked_bytes = 0
+    for one in unchecked:
         await check_gradually(one.check, aside)
         log = one.partition.log
-        if one.check.problem is None and log.is_recompressed(one.check.header):
+        if one.check.problem is not None or repacked_bytes >= REPACKED_BYTES_MAX:
+            continue
+        if log.is_recompressed(one.check.header):
             await aside.run(partial(log.recompress_checked, one.check))
-    return produce.append_checked()
+            repacked_bytes += int(one.check.header.size_bytes)
 
 
 async def check_gradually(check: GradualCheck, aside: Aside) -> None:

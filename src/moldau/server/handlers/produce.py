@@ -265,7 +265,10 @@ class LargeProduce:
             )
             _fill(one.answer, outcome)
             self.result.note(one.topic, one.data, one.partition, one.answer, outcome, acks, self.context, one.check)
-        return self.result.conclude(self.request, self.context)
+        answer = self.result.conclude(self.request, self.context)
+        if isinstance(answer, ProduceWait):
+            answer.wake()  # what was appended before the checks may be committed by now: nobody would wake it again
+        return answer
 
 
 class Appended:
