@@ -77,6 +77,7 @@ EXPLAINED: tuple[Explained, ...] = (
             "refusal/stream/assign-texts",
             "refusal/stream/failOnDataLoss-word",
             "refusal/stream/m??-word",
+            "refusal/stream/max-negative",
             "refusal/stream/delay-word",
             "refusal/stream/start-*",
         ),
@@ -115,7 +116,6 @@ EXPLAINED: tuple[Explained, ...] = (
             "refusal/*/assign-no-partitions",
             "refusal/*/assign-missing-partition",
             "refusal/stream/max-0",
-            "refusal/stream/max-negative",
         ),
     ),
     Explained(
