@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from moldau.spark.current import current
 from tests.interop.spark.differential.batch import COMMITTED, PATIENCE, UNCOMMITTED, spots
 from tests.interop.spark.differential.engine import Change, Hand, Scenario, Step, rows
 from tests.interop.spark.differential.world import T0
@@ -81,14 +80,6 @@ def next_rows() -> Step:
     return Step(see, "run")
 
 
-def stopped() -> Step:
-    def see(hand: Hand) -> None:
-        hand.query.stop()
-        hand.query = None
-
-    return Step(see, "run")
-
-
 def once(options: Mapping[str, Any], **how: Any) -> tuple[Step, Step]:
     return opened(options), ended(**how)
 
@@ -103,6 +94,7 @@ def scenarios() -> Iterator[Scenario]:
     yield from kinds_of_topics()
     yield from restarts()
     yield from losses()
+    yield from transformed()
 
 
 # -- from the beginning ------------------------------------------------------------------------------------------------
@@ -256,75 +248,19 @@ def losses() -> Iterator[Scenario]:
         yield Scenario(f"stream/loss/trimmed-unread-few/fail-{lossy}", (*made, *once(a), more, trim_unread, *once(few)))
 
 
-def while_running() -> Iterator[Scenario]:
-    a = {"subscribe": "<a>"}
-    made = (Change(lambda w: w.create("a", 2)), Change(lambda w: w.send("a", 5)))
-    more = Change(lambda w: w.send("a", 5, 9, partition=1))
-    grown = (Change(lambda w: w.grow("a", 3)), Change(lambda w: w.send("a", 20, 22, partition=2)))
-    new_topic = (Change(lambda w: w.create("a2")), Change(lambda w: w.send("a2", 3)))
-    pattern = {"subscribePattern": "^<a>.*"}
-    changes: dict[str, tuple[Mapping[str, Any], tuple[Change, ...]]] = {
-        "more": (a, (more,)),
-        "grown": (a, grown),
-        "grown-far": ({**a, "nearRecordsMax": "0"}, grown),
-        "grown-few": ({**a, "maxOffsetsPerTrigger": "1"}, grown),
-        "pattern-new-topic": (pattern, new_topic),
-        "pattern-grown": (pattern, grown),
-        "assign": ({"assign": '{"<a>":[0]}'}, (more,)),
-    }
-    for name, (options, change) in changes.items():
-        yield Scenario(f"stream/running/{name}", (*made, opened(options), running(), *change, next_rows()))
-    stop_and_go = (opened(a), running(), stopped(), more, opened(a), running(), *grown, next_rows())
-    yield Scenario("stream/running/stop-and-go", (*made, *stop_and_go))
-
-
 # -- what Spark makes of it --------------------------------------------------------------------------------------------
 
 
 def transformed() -> Iterator[Scenario]:
-    def static(hand: Hand, frame: Any) -> Any:
-        """A stream beside a batch frame of the same side: the frame's rows of each batch are those of its moment."""
-        options = hand.options({"subscribe": "<b>", **PATIENCE})
-        other = hand.spark.read.format(hand.format).options(**options).load()
-        other = current(other) if hand.ours else other
-        return frame.alias("s").join(other.alias("o"), "value").selectExpr("s.offset", "o.offset", "value")
-
     uses: dict[str, tuple[Frame, str]] = {
         "where": (lambda _, t: t.where("partition = 1").select("value"), "append"),
         "one-column": (lambda _, t: t.select("offset"), "append"),
         "count-complete": (lambda _, t: t.groupBy("partition").count(), "complete"),
         "count-update": (lambda _, t: t.groupBy("partition").count(), "update"),
         "distinct": (lambda _, t: t.select("key").dropDuplicates(["key"]), "append"),
-        "union-self": (lambda _, t: t.select("value").union(t.select("value")), "append"),
-        "union-of-filters": (
-            lambda _, t: t.where("partition = 0").select("value").union(t.where("partition = 1").select("value")),
-            "append",
-        ),
-        "window": (
-            lambda _, t: t.withWatermark("timestamp", "1 second").groupBy(_window(t)).count().selectExpr("count"),
-            "append",
-        ),
-        "join-self": (lambda _, t: t.select("key").join(t.select("key", "offset"), "key"), "append"),
     }
     for name, (make, mode) in uses.items():
         yield of_shared(f"query/{name}", {"subscribe": "plain"}, make=make, mode=mode)
-        if mode == "append" and name != "join-self":
+        if mode == "append":
             options = {"subscribe": "plain", "maxOffsetsPerTrigger": "12"}
             yield of_shared(f"query/{name}-few", options, make=make, mode=mode)
-    made = (
-        Change(lambda w: w.create("a")),
-        Change(lambda w: w.create("b")),
-        Change(lambda w: w.send("a", 5)),
-        Change(lambda w: w.send("b", 3)),
-    )
-    more = (Change(lambda w: w.send("b", 3, 8)), Change(lambda w: w.send("a", 5, 8)))
-    steps = (*made, opened({"subscribe": "<a>"}), running(static), *more, next_rows())
-    yield Scenario("stream/query/join-static-running", steps)
-    again = (*made, *once({"subscribe": "<a>"}, make=static), *more, *once({"subscribe": "<a>"}, make=static))
-    yield Scenario("stream/query/join-static-restart", again)
-
-
-def _window(frame: Any) -> Any:
-    from pyspark.sql import functions
-
-    return functions.window(frame.timestamp, "2 seconds")
