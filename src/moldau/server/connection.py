@@ -460,6 +460,7 @@ class Connection(Outgoing):
             self.hub.release(reply.reserved_bytes)
             reply.reserved_bytes = 0
         if self.closed:
+            self.hub.schedule()  # what a coroutine appended for it is written all the same
             return
         pending = self.pending
         while pending and pending[0].ready:

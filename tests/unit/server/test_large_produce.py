@@ -282,6 +282,25 @@ def test_a_client_that_leaves_during_the_check_leaves_nothing_behind(tmp_path: P
     on_a_loop(tmp_path, story)
 
 
+@pytest.mark.parametrize("acks", [0, 1])
+def test_what_a_client_sent_that_leaves_during_the_check_is_written(tmp_path: Path, acks: int) -> None:
+    """Small once it is compressed anew, and no watermark moves: only the tick writes it."""
+
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=LogSettings(compression_type="gzip", flush_messages=1))
+        partition.log.on_sync_wanted = lambda log: None
+        client = stage.connect()
+        send(client, batch([bytes(50_000)] * 2), acks=acks)
+        await turns()
+        client.connection.connection_lost(None)
+        aside.open.set()
+        await turns(200)
+        assert partition.log.end_offset == 2
+        assert not partition.log.has_unflushed
+
+    on_a_loop(tmp_path, story)
+
+
 def test_only_so_many_batches_are_inflated_at_a_time(tmp_path: Path) -> None:
     async def story(stage: Stage, aside: GatedAside) -> None:
         (partition,) = stage.topic("t", settings=ROOMY)
