@@ -186,6 +186,49 @@ def test_a_partition_that_is_led_no_more_takes_nothing(tmp_path: Path) -> None:
     on_a_loop(tmp_path, story)
 
 
+def test_a_producer_is_judged_when_its_batch_is_appended(tmp_path: Path) -> None:
+    """Fenced while it is checked; or sent again on another connection, and both copies checked at a time."""
+
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=ROOMY)
+        fenced, first, again, quick = (stage.connect() for _ in range(4))
+        send(fenced, large(producer_id=7, producer_epoch=0, base_sequence=0))
+        for client in (first, again):
+            send(client, large(producer_id=8, producer_epoch=0, base_sequence=0))
+        await turns()
+        send(quick, batch(producer_id=7, producer_epoch=1, base_sequence=0))
+        await answers(quick, 1)
+        aside.open.set()
+        assert (await answers(fenced, 1))[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        for client in (first, again):
+            (answer,) = await answers(client, 1)
+            assert (answer.error_code, answer.base_offset) == (0, 1)
+        assert partition.log.end_offset == 101
+
+    on_a_loop(tmp_path, story)
+
+
+def test_a_topic_deleted_during_the_check_takes_nothing(tmp_path: Path) -> None:
+    """Nor does one of the same name that was made meanwhile."""
+
+    async def story(stage: Stage, aside: GatedAside) -> None:
+        (partition,) = stage.topic("t", settings=ROOMY)
+        client = stage.connect()
+        send(client, large())
+        await turns()
+        stage.partitions.remove("t", 0)
+        partition.close()
+        partition.log.abandon()
+        stage.home.path += "/anew"
+        (anew,) = stage.topic("t", settings=ROOMY)
+        aside.open.set()
+        (answer,) = await answers(client, 1)
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert partition.log.end_offset == anew.log.end_offset == 0
+
+    on_a_loop(tmp_path, story)
+
+
 def test_a_large_plain_batch_is_checked_in_turns(tmp_path: Path) -> None:
     async def story(stage: Stage, aside: GatedAside) -> None:
         stage.topic("t", settings=ROOMY)
