@@ -6,9 +6,13 @@ import asyncio
 import threading
 from pathlib import Path
 
+import pytest
+
+from moldau.model.failures import DiskFailed
 from moldau.ports import File
 from moldau.runtime.disk import RealDisk
 from moldau.storage.bulk import CLOSING_AT_ONCE
+from moldau.storage.names import CLEAN_SHUTDOWN
 
 from .support import TOPIC_ID, append, batch, log_dirs
 
@@ -53,5 +57,32 @@ def test_many_logs_are_closed_at_once_and_their_directory_synced_once(tmp_path: 
         assert again.clean_start
         assert {log.end_offset for log in again.logs.values()} == {1}
         await again.close()
+
+    asyncio.run(act())
+
+
+class FailingDisk(RealDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = ""
+
+    def sync_dir(self, path: str) -> None:
+        if path == self.broken:
+            raise DiskFailed(f"cannot sync {path}")
+        super().sync_dir(path)
+
+
+@pytest.mark.parametrize("broken", ["a", "a/t-2"], ids=["the directory", "one log in it"])
+def test_a_directory_that_could_not_be_closed_whole_counts_as_not_closed(tmp_path: Path, broken: str) -> None:
+    async def act() -> None:
+        disk = FailingDisk()
+        homes = [str(tmp_path / "a"), str(tmp_path / "b")]
+        dirs = log_dirs(disk, *homes)
+        await dirs.open()
+        for partition in range(LOGS):
+            append(dirs.create("t", TOPIC_ID, partition, homes[partition % 2]), batch())
+        disk.broken = str(tmp_path / broken)
+        await dirs.close()
+        assert [disk.exists(f"{home}/{CLEAN_SHUTDOWN}") for home in homes] == [False, True]
 
     asyncio.run(act())
