@@ -33,7 +33,7 @@ from moldau.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from moldau.wire.messages.api_versions import ApiVersionsRequest
+from moldau.wire.messages.api_versions import ApiVersionsRequest, decode_api_versions_response
 from moldau.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -444,7 +444,8 @@ def test_api_versions_tells_which_features_are_final_and_which_could_be() -> Non
     async def scenario(machine: Machine) -> None:
         node = await machine.start()
         asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-        told = await ask(api_versions, asked, node, 4)
+        reply = await ask(api_versions, asked, node, 4)
+        told = decode_api_versions_response(Reader(reply.body), 4)
         final = [(row.name, row.max_version_level) for row in told.finalized_features]
         levels = {"metadata.version": METADATA_VERSION_4_3, "transaction.version": 2, "group.version": 1}
         assert sorted(final) == sorted(levels.items())
