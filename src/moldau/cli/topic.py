@@ -13,9 +13,10 @@ from moldau.cli.output import FORMAT, Deeds, counted, print_document, print_rows
 from moldau.cli.pairs import parse_settings
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
 from moldau.cli.topic_tables import show_topic, topic_facts
+from moldau.cli.topic_trim import trim_targets
 from moldau.client import admin
 from moldau.client.cluster import Cluster, TopicView
-from moldau.client.offsets import EARLIEST, LATEST, POSITION_FORMS, list_offsets, parse_position, resolve
+from moldau.client.offsets import EARLIEST, LATEST, POSITION_FORMS, list_offsets, parse_position
 from moldau.model.ids import TopicPartition
 
 
@@ -159,7 +160,7 @@ def trim(
     async def work(cluster: Cluster) -> list[dict[str, Any]]:
         partitions = await cluster.partitions(name, only)
         first = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
-        target = await resolve(cluster, partitions, position)
+        target = await trim_targets(cluster, partitions, position)
         if execute:
             target = await admin.delete_records(cluster, target)
         return [
@@ -174,8 +175,9 @@ def trim(
 
     rows = with_cluster(bootstrap, work, timeout_s=timeout_s)
     print_rows(rows, format_)
-    if not execute and format_ == "table":
-        click.echo("\nNothing was deleted. Add --execute to do it.")
+    if format_ == "table":
+        removed = counted(sum(row["offsets_removed"] for row in rows), "offset")
+        click.echo(f"\nDeleted {removed}." if execute else "\nNothing was deleted. Add --execute to do it.")
 
 
 @topic.command(help="Delete one or more topics and their data. Asks first on a terminal.")

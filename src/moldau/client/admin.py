@@ -135,8 +135,10 @@ async def grow_topic(cluster: Cluster, name: str, partitions: int, *, validate_o
 
 
 async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Remove all records below these offsets (-1: all there are); return the new start offsets."""
+    """Remove all records below these offsets (-1: all there are); return the new start offsets. Every leader is asked;
+    a refusal names the partitions whose records went all the same."""
     starts: dict[TopicPartition, int] = {}
+    refused: dict[TopicPartition, int] = {}
     for leader, partitions in (await cluster.by_leader(before)).items():
         request = DeleteRecordsRequest(
             topics=[
@@ -157,8 +159,13 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
         for topic_row in response.topics:
             for row in topic_row.partitions:
                 partition = TopicPartition(topic_row.name, row.partition_index)
-                raise_for(row.error_code, subject=str(partition))
-                starts[partition] = row.low_watermark
+                if row.error_code != 0:
+                    refused[partition] = row.error_code
+                else:
+                    starts[partition] = row.low_watermark
+    for partition, code in refused.items():
+        done = f"deleted all the same from {', '.join(map(str, starts))}" if starts else ""
+        raise_for(code, done, subject=str(partition))
     return starts
 
 
