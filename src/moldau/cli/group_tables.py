@@ -54,7 +54,7 @@ class GroupReport:
             "epoch": self.view.epoch,
             "verdict": self.verdict.name,
             "lag": self.lag,
-            "lag_seconds": self.seconds,
+            "lag_s": self.seconds,
             "members": [
                 {
                     "member": member.member_id,
@@ -78,7 +78,7 @@ class GroupReport:
             "start": None if row is None else row.start,
             "end": None if row is None else row.end,
             "lag": None if row is None else row.records,
-            "lag_seconds": None if row is None else row.seconds,
+            "lag_s": None if row is None else row.seconds,
             "lost": 0 if row is None else row.lost,
             "verdict": None if row is None else self.verdicts[partition].name,
             "metadata": None if row is None else row.metadata or None,

@@ -11,6 +11,7 @@ import click
 
 from moldau.cli.errors import PlainError
 from moldau.cli.output import FORMAT, counted, to_yaml
+from moldau.cli.record_format import text_or_base64
 from moldau.core.log import index
 from moldau.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot
 from moldau.model.failures import CorruptBatch
@@ -79,7 +80,7 @@ def rows_of(path: str, *, deep: bool = False) -> Iterator[Row]:
     base_offset = int(name.split(".")[0]) if name.split(".")[0].isdigit() else 0
     if name.endswith(".timeindex"):
         for slot in range(len(data) // index.TIME_ENTRY_BYTES):
-            row: Row = {"timestamp": index.timestamp_at(data, slot)}
+            row: Row = {"timestamp_ms": index.timestamp_at(data, slot)}
             yield {**row, "offset": base_offset + index.time_offset_at(data, slot)}
     elif name.endswith(".txnindex"):
         for txn in index.decode_txn_entries(data):
@@ -114,7 +115,7 @@ def _batches(file: File, deep: bool) -> Iterator[Row]:
         try:
             header = parse_header(head, 0)
         except CorruptBatch as failure:
-            yield {"position": position, "problem": f"no batch here: {failure}", "bytes_after": size - position}
+            yield {"position": position, "problem": f"no batch here: {failure}", "rest_bytes": size - position}
             return
         if position + header.size_bytes > size:
             missing = position + header.size_bytes - size
@@ -135,9 +136,9 @@ def _batch_row(position: int, header: BatchHeader, data: bytes, expected_offset:
         "records": header.record_count,
         "epoch": header.partition_leader_epoch,
         "position": position,
-        "size": header.size_bytes,
+        "size_bytes": header.size_bytes,
         "codec": CODEC_NAMES[header.codec] if header.codec < len(CODEC_NAMES) else str(header.codec),
-        "max_timestamp": header.max_timestamp,
+        "max_timestamp_ms": header.max_timestamp,
         "log_append_time": header.log_append_time,
         "producer_id": header.producer_id,
         "producer_epoch": header.producer_epoch,
@@ -158,10 +159,10 @@ def _records(data: bytes, header: BatchHeader) -> Iterator[Row]:
         for record in iterate_batch(data, 0, header):
             yield {
                 "offset": record.offset,
-                "timestamp": record.timestamp,
-                "key": _text(record.key),
-                "value": _text(record.value),
-                "headers": {name: _text(value) for name, value in record.headers},
+                "timestamp_ms": record.timestamp,
+                "key": record.key,
+                "value": record.value,
+                "headers": [(name, value) for name, value in record.headers],  # a name may come more than once
             }
     except CorruptBatch as failure:
         yield {"problem": f"a record does not parse: {failure}"}
@@ -181,17 +182,21 @@ def _producers(data: bytes) -> Iterator[Row]:
         yield {"problem": str(failure)}
 
 
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode(errors="backslashreplace")
-
-
 def _print(path: str, row: Row, format_: str) -> None:
     """Row by row, because a log may be larger than memory: JSON lines, or the items of one YAML list."""
-    if format_ == "json":
-        click.echo(json.dumps({"file": path, **row}))
-    elif format_ == "yaml":
-        click.echo("\n".join(to_yaml([{"file": path, **row}])))
-    else:
+    if format_ == "table":
         indent = "    " if "key" in row else "  "
-        shown = (f"{name}={value}" for name, value in row.items() if value is not None and value is not False)
+        shown = (f"{name}={_shown(value)}" for name, value in row.items() if value is not None and value is not False)
         click.echo(indent + "  ".join(shown))
+        return
+    line = json.dumps({"file": path, **row}, default=text_or_base64)
+    click.echo(line if format_ == "json" else "\n".join(to_yaml([json.loads(line)])))
+
+
+def _shown(value: Any) -> str:
+    """For people: bytes as text with escapes, headers as NAME=VALUE."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, list):
+        return ",".join(name if raw is None else f"{name}={_shown(raw)}" for name, raw in value)
+    return str(value)

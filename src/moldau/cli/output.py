@@ -1,7 +1,7 @@
 """Printing for people and for pipes: tables on a terminal, one JSON or YAML document when asked.
 
 Every verb that tells something takes `--format table|json|yaml` and `--json`. Keys of documents are words joined by
-underscores, with their unit at the end (`lag_s`, `size_bytes`); tables make heads of them.
+underscores, with their unit at the end (`lag_s`, `size_bytes`, `timestamp_ms`); tables make heads of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 FORMATS: Final = ("table", "json", "yaml")
 _CHOSEN: Final = "moldau.format"
-_HEADS: Final = {"rows_s_in": "rows/s in", "rows_s_out": "rows/s out", "seen_s_ago": "seen (s ago)"}
+_HEADS: Final = {"rows_in_per_s": "rows/s in", "rows_out_per_s": "rows/s out", "seen_ago_s": "seen (s ago)"}
 
 
 def FORMAT(command: F) -> F:

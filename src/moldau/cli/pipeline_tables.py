@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from moldau.cli.output import human_bytes
 from moldau.pipelines.events import Run
 
 
@@ -18,12 +17,12 @@ def run_rows(runs: list[Run], now_ms: int) -> list[dict[str, Any]]:
                 "pipeline": run.pipeline,
                 "state": run.state(now_ms),
                 "rows_in": _total(queries, "input_rows"),
-                "rows_s_in": round(_total(queries, "input_rows_per_second") or 0),
+                "rows_in_per_s": round(_total(queries, "input_rows_per_second") or 0),
                 # Queries read the same topics, each for itself: adding up would count a waiting record for each.
                 "lag": _worst(queries, "lag_records"),
                 "lag_s": _worst(queries, "lag_seconds"),
                 "restarts": _total(queries, "restarts"),
-                "seen_s_ago": max(0, now_ms - run.heartbeat_ms) // 1000,
+                "seen_ago_s": max(0, now_ms - run.heartbeat_ms) // 1000,
                 "host": run.status.get("host"),
                 "run": run.run,
                 "error": run.status.get("error"),
@@ -54,13 +53,13 @@ def query_rows(run: Run) -> list[dict[str, Any]]:
             "state": query.get("state"),
             "batch": query.get("batch_id"),
             "rows_in": query.get("input_rows"),
-            "rows_s_in": query.get("input_rows_per_second"),
-            "rows_s_out": query.get("output_rows_per_second"),
+            "rows_in_per_s": query.get("input_rows_per_second"),
+            "rows_out_per_s": query.get("output_rows_per_second"),
             "lag": query.get("lag_records"),
             "lag_s": query.get("lag_seconds"),
             "batch_ms": query.get("batch_ms"),
             "state_rows": query.get("state_rows"),
-            "state_size": None if query.get("state_bytes") is None else human_bytes(query["state_bytes"]),
+            "state_bytes": query.get("state_bytes"),
             "restarts": query.get("restarts"),
         }
         for query in run.status.get("queries", [])

@@ -70,14 +70,14 @@ def to_json_line(record: ConsumedRecord) -> bytes:
         "offset": record.offset,
         "tstype": "logappend" if record.log_append_time else "create",
         "ts": record.timestamp_ms,
-        "headers": [part for name, value in record.headers for part in (name, _text(value))],
-        "key": _text(record.key),
-        "payload": _text(record.value),
+        "headers": [part for name, value in record.headers for part in (name, text_or_base64(value))],
+        "key": text_or_base64(record.key),
+        "payload": text_or_base64(record.value),
     }
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
-def _text(value: bytes | None) -> object:
+def text_or_base64(value: bytes | None) -> object:
     if value is None:
         return None
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from tests.integration.command_line.shell import moldau, terminal
 
 Unique = Callable[[], str]
+WITHOUT_UNIT = re.compile(r"(seconds|millis|minutes|timestamp|size|age|duration)$")
+"""What has a unit is told in s, ms or bytes, and the key ends with it."""
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,7 @@ def test_json_has_keys_without_spaces(bootstrap: str, topic: str, verb: str) -> 
     document = json.loads(done.stdout)
     assert document or verb == "txn list"
     assert [key for key in keys(document) if " " in key] == []
+    assert [key for key in keys(document) if WITHOUT_UNIT.search(key)] == []
 
 
 def test_settings_are_written_as_people_do_and_kept_as_kafka_does(bootstrap: str, topic: str) -> None:

@@ -99,7 +99,7 @@ def test_deeds_are_sentences_for_people_and_one_document_for_programs(capsys: py
         ("size_bytes", "size"),
         ("lag_s", "lag (s)"),
         ("batch_ms", "batch (ms)"),
-        ("rows_s_in", "rows/s in"),
+        ("rows_in_per_s", "rows/s in"),
         ("transactional_id", "transactional id"),
         ("partitions", "partitions"),
     ],

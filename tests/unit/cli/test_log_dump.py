@@ -35,7 +35,7 @@ def test_zeros_are_shown(partition: Path) -> None:
     output = dump(str(partition / "00000000000000000000.log"), "--deep").output
     assert "base_offset=0  last_offset=1  records=2" in output
     assert "position=0" in output
-    assert "offset=0  timestamp=1000  key=k" in output
+    assert "offset=0  timestamp_ms=1000  key=k" in output
     assert "transactional=" not in output  # what is not so is still left out
 
 
@@ -65,3 +65,29 @@ def test_damage_is_found_in_a_directory(partition: Path) -> None:
     result = dump(str(partition), "--verify-only")
     assert result.exit_code == 1
     assert "the batch is cut, 1 byte missing" in result.output
+
+
+def headed(folder: Path) -> str:
+    builder = BatchBuilder()
+    builder.append(b"\xff\xfe", b"v", [("a", b"1"), ("a", b"2"), ("b", b""), ("c", None), ("d", b"\xff")], 1_000)
+    file = folder / "00000000000000000000.log"
+    file.write_bytes(builder.build())
+    return str(file)
+
+
+def test_records_keep_all_their_headers_and_bytes(tmp_path: Path) -> None:
+    row = json.loads(dump(headed(tmp_path), "-d", "-J").output.splitlines()[1])
+    assert row["headers"] == [["a", "1"], ["a", "2"], ["b", ""], ["c", None], ["d", {"base64": "/w=="}]]
+    assert (row["key"], row["value"]) == ({"base64": "//4="}, "v")
+    assert '    - - "a"\n      - "2"\n' in dump(headed(tmp_path), "-d", "--format", "yaml").output
+
+
+def test_people_see_bytes_as_escapes(tmp_path: Path) -> None:
+    output = dump(headed(tmp_path), "-d").output
+    assert "key=\\xff\\xfe  value=v  headers=a=1,a=2,b=,c,d=\\xff" in output
+
+
+def test_keys_have_their_units(partition: Path) -> None:
+    batch, first, *_ = (json.loads(line) for line in dump(str(partition), "-d", "-J").output.splitlines())
+    assert (batch["max_timestamp_ms"], first["timestamp_ms"]) == (2_000, 1_000)
+    assert batch["size_bytes"] == (partition / "00000000000000000000.log").stat().st_size
