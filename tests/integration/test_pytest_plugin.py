@@ -135,6 +135,9 @@ def test_text_stays_text_and_numbers_are_not_guessed(moldau: Moldau) -> None:
     assert topic.read(2, parse=lambda raw: json.loads(raw or b"")) == [42, True]
     with pytest.raises(TypeError, match="'42' makes the same"):
         topic.produce(["sent by nobody", 42])
+    for number in (42, 4.5, True):
+        with pytest.raises(TypeError, match="Send it as text, or inside an object"):
+            topic.produce(number)
     topic.produce("end")
     assert topic.read(len(values) + 1)[-1] == "end"
 

@@ -29,8 +29,9 @@ class Record:
 
 
 def as_records(values: Any, *, key: str | bytes | None, partition: int | None) -> list[Record]:
-    """Text, bytes, a mapping, a `Record` or None is one value; anything else is walked."""
-    one = values is None or isinstance(values, str | bytes | bytearray | Mapping | Record)
+    """Text, bytes, a mapping, a `Record` or None is one value, and so is a number, which is refused; anything else is
+    walked."""
+    one = values is None or isinstance(values, str | bytes | bytearray | Mapping | Record | int | float)
     made = []
     for value in [values] if one else values:
         record = value if isinstance(value, Record) else Record(value, key, partition=partition)
