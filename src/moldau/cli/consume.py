@@ -37,7 +37,7 @@ from moldau.model.ids import TopicPartition
 @click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
 @click.option("-n", "--num", "count", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end instead of waiting for more.")
-@click.option("-f", "--format", "format_", default="%v\\n", show_default=True, help="Percent format, or json.")
+@click.option("-f", "--format", "format_", default="%v\\n", show_default=True, help="Percent format, json or yaml.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object per line: short for --format json.")
 @click.option(
     "--isolation",

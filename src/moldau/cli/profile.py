@@ -8,8 +8,8 @@ from moldau.cli import profiles
 from moldau.cli.completing import profile_names
 from moldau.cli.errors import PlainError
 from moldau.cli.output import FORMAT, Deeds, print_rows
+from moldau.cli.quantities import DURATION_TEXT
 from moldau.client.cluster import parse_bootstrap
-from moldau.model.quantities import parse_duration_ms
 
 
 @click.group(help="Name clusters, so that --profile NAME stands for their address.")
@@ -30,14 +30,13 @@ def list_(format_: str) -> None:
 @profile.command("set", help="Add a profile, or change one.")
 @click.argument("name", shell_complete=profile_names)
 @click.option("-b", "--bootstrap-server", "bootstrap", required=True, metavar="HOST:PORT,...", help="Its address.")
-@click.option("--timeout", help="How long to wait for its answers, such as 30s.")
+@click.option("--timeout", type=DURATION_TEXT, help="How long to wait for its answers, such as 30s.")
 @FORMAT
 def set_(name: str, bootstrap: str, timeout: str | None, format_: str) -> None:
     if not profiles.NAME.fullmatch(name):
         raise click.BadParameter(f"'{name}' is not a name of letters, digits, - and _", param_hint="NAME")
     try:
         parse_bootstrap(bootstrap)
-        _ = None if timeout is None else parse_duration_ms(timeout)
     except ValueError as mistake:
         raise click.UsageError(str(mistake)) from None
     profiles.read()  # a file with mistakes is told, not written over

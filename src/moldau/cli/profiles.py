@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from moldau.cli.errors import PlainError
 
@@ -60,19 +61,40 @@ def choose(context: click.Context, _: click.Parameter, name: str | None) -> None
     """The callback of `--profile`: remember which one, for the options that take their defaults from it."""
     if name is None:
         return
+    try:
+        context.meta[_CHOSEN] = _named(name)
+    except PlainError as problem:
+        if context.get_parameter_source("profile") is not ParameterSource.ENVIRONMENT:
+            raise
+        context.meta[_CHOSEN] = problem  # a variable lies about: it matters only where no address is given
+
+
+def _named(name: str) -> Profile:
     found = read()
-    if name not in found:
-        known = ", ".join(found) or "there are none yet"
-        fixes = [f"moldau profile set {name} -b HOST:PORT"]
-        raise PlainError("MD-2010", "unknown profile", facts=[("profile", name), ("known", known)], fixes=fixes)
-    context.meta[_CHOSEN] = found[name]
+    if name in found:
+        return found[name]
+    known = ", ".join(found) or "there are none yet"
+    fixes = [f"moldau profile set {name} -b HOST:PORT"]
+    raise PlainError("MD-2010", "unknown profile", facts=[("profile", name), ("known", known)], fixes=fixes)
 
 
 def chosen() -> Profile | None:
     """The profile of the command that runs."""
-    context = click.get_current_context(silent=True)
-    found = None if context is None else context.meta.get(_CHOSEN)
+    found = _remembered()
     return found if isinstance(found, Profile) else None
+
+
+def needed() -> Profile | None:
+    """The same, where nothing else says the address: a variable that names no profile is an error now."""
+    found = _remembered()
+    if isinstance(found, PlainError):
+        raise found
+    return found if isinstance(found, Profile) else None
+
+
+def _remembered() -> object:
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_CHOSEN)
 
 
 def write(profile: Profile) -> None:

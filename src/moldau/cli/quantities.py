@@ -11,8 +11,9 @@ from moldau.model.quantities import DURATION_FORMS, MOMENT_FORMS, parse_duration
 if TYPE_CHECKING:  # not every click that we run on knows its types by name
     _Floats = click.ParamType[float]
     _Integers = click.ParamType[int]
+    _Texts = click.ParamType[str]
 else:
-    _Floats = _Integers = click.ParamType
+    _Floats = _Integers = _Texts = click.ParamType
 
 
 class Seconds(_Floats):
@@ -36,6 +37,20 @@ class Seconds(_Floats):
             self.fail(f"'{value}' is not a duration such as {DURATION_FORMS}", param, ctx)
 
 
+class DurationText(_Texts):
+    """A duration to be written down: as it was typed, with the unit that a bare number has."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        seconds = SECONDS.convert(value, param, ctx)
+        try:
+            float(value)
+        except ValueError:
+            return str(value)
+        return f"{seconds:f}".rstrip("0").rstrip(".") + "s"
+
+
 class Moment(_Integers):
     """`2026-11-15T12:00`, `-10m`; a bare number is milliseconds since 1970."""
 
@@ -57,3 +72,4 @@ class Moment(_Integers):
 SECONDS = Seconds()
 MINUTES = Seconds(60.0)
 MOMENT = Moment()
+DURATION_TEXT = DurationText()

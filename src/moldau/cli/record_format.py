@@ -1,4 +1,4 @@
-"""The percent language that kcat and rpk share, for printing records, and the JSON envelope.
+"""The percent language that kcat and rpk share, for printing records, and the envelope for JSON and YAML.
 
 `%t` topic, `%p` partition, `%o` offset, `%k` key, `%v` or `%s` value, `%h` headers, `%T` timestamp in milliseconds,
 `%K` and `%S` (or `%V`) lengths of key and value (-1 for null), `%%` a percent sign;
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from moldau.cli.output import to_yaml
 from moldau.client.consumer import ConsumedRecord
 
 Piece = bytes | Callable[[ConsumedRecord], bytes]
@@ -41,8 +42,10 @@ _FIELDS: Final[dict[str, Callable[[ConsumedRecord], bytes]]] = {
 
 def compile_format(text: str) -> Callable[[ConsumedRecord], bytes]:
     """A function from record to output bytes. ValueError names the place of a mistake."""
-    if text == "json":
-        return to_json_line
+    if text in _DOCUMENTS:
+        return _DOCUMENTS[text]
+    if text.isalpha():  # a misspelt word would be printed for every record
+        raise ValueError(f"'{text}' is not a format; use json, yaml or fields such as %v\\n")
     pieces: list[Piece] = []
     at = 0
     while at < len(text):
@@ -63,8 +66,20 @@ def compile_format(text: str) -> Callable[[ConsumedRecord], bytes]:
 
 
 def to_json_line(record: ConsumedRecord) -> bytes:
-    """kcat's envelope: payload and key as text, bytes that are no UTF-8 as base64 with a marker."""
-    row: dict[str, object] = {
+    return json.dumps(_envelope(record), ensure_ascii=False).encode() + b"\n"
+
+
+def to_yaml_item(record: ConsumedRecord) -> bytes:
+    """The same envelope as one item of a list, so that all that is printed is one document."""
+    return "\n".join(to_yaml([_envelope(record)])).encode() + b"\n"
+
+
+_DOCUMENTS: Final = {"json": to_json_line, "yaml": to_yaml_item}
+
+
+def _envelope(record: ConsumedRecord) -> dict[str, object]:
+    """kcat's: payload and key as text, bytes that are no UTF-8 as base64 with a marker."""
+    return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -74,7 +89,6 @@ def to_json_line(record: ConsumedRecord) -> bytes:
         "key": text_or_base64(record.key),
         "payload": text_or_base64(record.value),
     }
-    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
 def text_or_base64(value: bytes | None) -> object:

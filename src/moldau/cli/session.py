@@ -27,7 +27,7 @@ DEFAULT_TIMEOUT = "10s"
 
 
 def _default_bootstrap() -> str:
-    profile = profiles.chosen()
+    profile = profiles.needed()
     return default_bootstrap() if profile is None else profile.bootstrap
 
 

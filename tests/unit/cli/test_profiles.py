@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from moldau.cli import profiles
 from moldau.cli.main import root
+from moldau.cli.quantities import SECONDS
 from moldau.cli.session import BOOTSTRAP, TIMEOUT
 
 
@@ -60,6 +61,29 @@ def test_what_is_typed_beats_what_lies_about() -> None:
     assert asked("--profile", "prod", MOLDAU_BOOTSTRAP="env:1") == "kafka:9092 10"
     assert asked(MOLDAU_PROFILE="prod", MOLDAU_BOOTSTRAP="env:1") == "env:1 10"
     assert asked("--profile", "prod", "--timeout", "5s") == "kafka:9092 5"
+
+
+def test_a_variable_that_names_no_profile_loses_against_an_address() -> None:
+    assert asked("-b", "typed:1", MOLDAU_PROFILE="gone") == "typed:1 10"
+    assert asked(MOLDAU_PROFILE="gone", MOLDAU_BOOTSTRAP="env:1") == "env:1 10"
+    profiles.write(profiles.Profile("prod", "kafka:9092"))
+    assert asked("--profile", "prod", MOLDAU_PROFILE="gone") == "kafka:9092 10"
+    assert "error[MD-2010]: unknown profile" in CliRunner().invoke(where, env={"MOLDAU_PROFILE": "gone"}).output
+
+
+def test_a_file_with_mistakes_loses_against_an_address(file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text("a = [")
+    assert asked("-b", "typed:1", MOLDAU_PROFILE="a") == "typed:1 10"
+    assert "MD-2006" in CliRunner().invoke(where, env={"MOLDAU_PROFILE": "a"}).output
+
+
+@pytest.mark.parametrize(("typed", "kept"), [("2", "2s"), ("0.5", "0.5s"), ("1e2", "100s"), ("1m30s", "1m30s")])
+def test_a_bare_timeout_is_seconds(typed: str, kept: str) -> None:
+    result = moldau("profile", "set", "near", "-b", "localhost:1", "--timeout", typed)
+    assert result.exit_code == 0, result.output
+    assert profiles.read()["near"].timeout == kept
+    assert asked("--profile", "near") == f"localhost:1 {SECONDS.convert(typed, None, None):g}"
 
 
 def test_other_lines_of_the_file_stay(file: Path) -> None:

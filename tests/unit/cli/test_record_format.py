@@ -17,7 +17,8 @@ RECORD = ConsumedRecord("orders", 2, 7, 1234, b"k", b"v1", [("a", b"1"), ("b", N
         ("%t/%p@%o %k=%s %T", b"orders/2@7 k=v1 1234"),
         ("%h|%K|%S", b"a=1,b=|1|2"),
         ("100%%\\t\\x41", b"100%\tA"),
-        ("plain", b"plain"),
+        (".", b"."),
+        ("plain\\n", b"plain\n"),
     ],
 )
 def test_the_percent_language_of_kcat_and_rpk(text: str, expected: bytes) -> None:
@@ -43,3 +44,18 @@ def test_json_lines_round_trip_and_mark_bytes_that_are_no_text() -> None:
     assert row["payload"] == {"base64": "/wA="}
     assert row["headers"] == ["h", "x"]
     assert (row["offset"], row["ts"]) == (3, 5)
+
+
+def test_yaml_is_the_items_of_one_list() -> None:
+    to_yaml = compile_format("yaml")
+    text = (to_yaml(RECORD) + to_yaml(ConsumedRecord("t", 0, 0, 0, None, b"\xff", []))).decode()
+    first, second = text.split("- topic: ")[1:]
+    assert first.splitlines()[0] == '"orders"'
+    assert "  offset: 7\n" in first
+    assert '  payload:\n    base64: "/w=="\n' in second
+
+
+@pytest.mark.parametrize("word", ["table", "jsno", "v"])
+def test_a_word_that_is_no_format_is_told(word: str) -> None:
+    with pytest.raises(ValueError, match=f"'{word}' is not a format; use json, yaml or fields such as %v"):
+        compile_format(word)
