@@ -98,6 +98,12 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "`moldau profile list` shows the profiles and the file they are kept in; `moldau profile set NAME -b HOST:PORT`"
         " makes one.",
     ),
+    "MD-2011": Explanation(
+        "the group does not settle",
+        "`moldau consume --group ... -e` ends when its share of the partitions is read. It did not get it in time:"
+        " another member holds back what it should hand over, or members come and go all the time. What was printed"
+        " is committed. `moldau group describe GROUP` shows who owns what.",
+    ),
     "MD-3001": Explanation(
         "an optional part is not installed",
         "Some features need packages that the bare broker does without. The message names the command that adds them.",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -31,9 +33,9 @@ def consume(bootstrap: str, group: str, topic: str, *more: str) -> list[str]:
 
 
 @contextmanager
-def consuming(bootstrap: str, group: str, topic: str) -> Iterator[subprocess.Popen[str]]:
+def consuming(bootstrap: str, group: str, topic: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        command(bootstrap, group, topic, "-f", "%p:%s\n"),
+        command(bootstrap, group, topic, "-f", "%p:%s\n", *more),
         stdout=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
@@ -64,6 +66,86 @@ def test_it_goes_on_where_the_group_is(topics: Topics, unique: Unique) -> None:
     assert consume(topics.bootstrap, group, topic, "-e") == values[5:]
     assert committed(topics.admin, group) == {0: 10}
     assert consume(topics.bootstrap, group, topic, "-e") == []
+
+
+def test_at_the_end_is_not_said_before_the_group_has_shared_out(topics: Topics, unique: Unique) -> None:
+    """The next member has to wait for its partitions when the group shared out a moment ago."""
+    topic, group = topics.create(unique()), unique()
+    topics.set_for_group(group, "consumer.assignment.interval.ms", "10000")
+    values = topics.fill(topic, 10)
+    assert consume(topics.bootstrap, group, topic, "-n", "3") == values[:3]
+    assert consume(topics.bootstrap, group, topic, "-e") == values[3:]
+
+
+def test_it_tells_that_others_own_everything(topics: Topics, members: Members, unique: Unique) -> None:
+    topic, group = topics.create(unique()), unique()
+    topics.fill(topic, 3)
+    other = members.start("confluent", group, [topic], protocol="consumer")
+    wait_until_shared([other], [(topic, 0)])
+    done = subprocess.run(
+        command(topics.bootstrap, group, topic, "-e"), capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "other members" in done.stderr
+
+
+def test_it_commits_also_where_it_printed_nothing(topics: Topics, unique: Unique) -> None:
+    topic, group = topics.create(unique(), 3), unique()
+    values = topics.fill(topic, 9, 3)
+    printed = consume(topics.bootstrap, group, topic, "-n", "2")
+    offsets = committed(topics.admin, group)
+    assert (offsets.keys(), sum(offsets.values())) == ({0, 1, 2}, 2)
+    printed += consume(topics.bootstrap, group, topic, "-o", "end", "-e")
+    assert sorted(printed) == values
+    assert committed(topics.admin, group) == {0: 3, 1: 3, 2: 3}
+
+
+def test_it_commits_where_it_began_though_nothing_came(topics: Topics, unique: Unique) -> None:
+    topic, group = topics.create(unique()), unique()
+    topics.fill(topic, 4)
+    with consuming(topics.bootstrap, group, topic, "-o", "end") as process:
+        deadline = time.monotonic() + PATIENCE_S / 4
+        while committed(topics.admin, group) != {0: 4}:
+            assert (process.poll(), time.monotonic() < deadline) == (None, True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0
+    values = topics.fill(topic, 2, start=4)
+    assert consume(topics.bootstrap, group, topic, "-o", "end", "-e") == values
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(topics: Topics, unique: Unique, number: signal.Signals) -> None:
+    topic, group = topics.create(unique(), 2), unique()
+    topics.fill(topic, 3)
+    with consuming(topics.bootstrap, group, topic) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(3)] == ["0:0\n", "0:1\n", "0:2\n"]
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == 0
+    assert committed(topics.admin, group) == {0: 3, 1: 0}
+    assert members_of(topics.admin, group) == 0
+
+
+def test_it_commits_nothing_that_could_not_be_printed(topics: Topics, unique: Unique) -> None:
+    topic, group = topics.create(unique()), unique()
+    topics.fill(topic, 5)
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        subprocess.run(command(topics.bootstrap, group, topic), stdout=writes, timeout=PATIENCE_S)
+    finally:
+        os.close(writes)
+    assert committed(topics.admin, group) == {0: 0}
+    assert members_of(topics.admin, group) == 0
+
+
+def test_it_commits_no_place_that_is_not_there(topics: Topics, unique: Unique) -> None:
+    topic, group = topics.create(unique()), unique()
+    topics.fill(topic, 5)
+    asked = command(topics.bootstrap, group, topic, "-o", "77")
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, "MD-2005" in done.stderr) == (1, True)
+    assert committed(topics.admin, group) == {}
 
 
 def test_it_begins_again_where_retention_was_faster(topics: Topics, unique: Unique) -> None:
