@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from moldau.core.group.commands import (
@@ -237,6 +239,29 @@ def test_a_deleted_topic_takes_its_offsets_along_in_every_group() -> None:
     assert [stage.fetch(group=group).offset for group in "ghi"] == [-1, -1, 9]
     stage.end_transaction(7, committed=True)
     assert stage.fetch(4).offset == -1
+
+
+def test_a_name_deleted_twice_takes_the_offsets_of_both_topics_along() -> None:
+    stage = Stage()
+    for group, topic_id in (("h", ID), ("i", b"n" * 16), ("j", b"m" * 16)):
+        stage.commit(group=group, topics=(TopicToCommit("orders", (OffsetToCommit(0, 9),), topic_id),))
+    assert stage.do(TopicsDeleted((("orders", ID), ("orders", b"n" * 16)))).offsets == 2
+    assert [stage.fetch(group=group).offset for group in "hij"] == [-1, -1, 9]
+
+
+def test_many_deleted_topics_look_at_each_group_once() -> None:
+    class Counted(dict[str, Any]):
+        walks = 0
+
+        def values(self) -> Any:
+            self.walks += 1
+            return super().values()
+
+    stage = Stage()
+    stage.commit()
+    groups = stage.shard.state.groups = Counted(stage.shard.state.groups)
+    stage.do(TopicsDeleted(tuple((f"topic-{number}", ID) for number in range(100))))
+    assert groups.walks == 1
 
 
 # -- expiry ----------------------------------------------------------------------------------------------------------
