@@ -34,7 +34,9 @@ from moldau.model.ids import TopicPartition
     shell_complete=group_names,
     help="Read as a member of this group: from where it is (-o says where it begins), committing what was printed.",
 )
-@click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
+@click.option(
+    "-p", "--partition", "only", type=click.IntRange(min=0), multiple=True, help="Only this partition; repeatable."
+)
 @click.option("-n", "--num", "count", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("-f", "--format", "format_", default="%v\\n", show_default=True, help="Percent format, json or yaml.")

@@ -18,6 +18,7 @@ import click
 
 from moldau.cli import run_file
 from moldau.cli.errors import PlainError
+from moldau.cli.local_broker import data_dir_option
 from moldau.cli.quantities import SECONDS
 from moldau.model.failures import DirectoryLocked
 from moldau.runtime.file_lock import holder_pid, is_held, lock_file
@@ -42,7 +43,7 @@ def down(data_dir: Path, wipe: bool, timeout_s: float) -> None:
             "MD-3002",
             "no broker runs here",
             facts=[("data", str(data_dir))],
-            fixes=["moldau up", "or name another directory with --data-dir"],
+            fixes=[f"moldau up{data_dir_option(data_dir)}", "or name another directory with --data-dir"],
         )
     if pid is not None:
         running = run_file.read(data_dir)

@@ -109,7 +109,7 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "Some features need packages that the bare broker does without. The message names the command that adds them.",
     ),
     "MD-3002": Explanation(
-        "no broker was started here",
+        "no broker runs here",
         "Nobody holds the lock of this data directory, so there is nothing to stop.",
     ),
     "MD-3003": Explanation(
@@ -172,6 +172,11 @@ class PlainError(click.ClickException):
         self.code = code
         self.facts = tuple(facts)
         self.fixes = tuple(fixes)
+
+    def add(self, label: str, things: Sequence[str]) -> None:
+        """One more fact, that only who asked knows; none where there is nothing to name."""
+        if things:
+            self.facts = (*self.facts, (label, ", ".join(things)))
 
     def lines(self) -> list[str]:
         rows = [*self.facts, *(("fix" if i == 0 else "", fix) for i, fix in enumerate(self.fixes))]

@@ -18,6 +18,11 @@ DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 DEFAULT_IN_WORDS: Final = f"the broker of ./{DEFAULT_DATA_DIR}, else {DEFAULT_BOOTSTRAP}"
 
 
+def data_dir_option(data_dir: Path) -> str:
+    """What a command needs typed after it to mean this directory."""
+    return "" if str(data_dir) == DEFAULT_DATA_DIR else f" --data-dir {data_dir}"
+
+
 def default_bootstrap() -> str:
     """Where commands look for the cluster when neither an option nor the environment says."""
     data_dir = Path(DEFAULT_DATA_DIR)

@@ -90,6 +90,14 @@ class Deeds:
         if self._format == "table":
             click.echo(sentence)
 
+    def __enter__(self) -> Deeds:
+        return self
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        """What was done before a failure is told too."""
+        if failed is None or self._rows:
+            self.close()
+
     def close(self) -> None:
         if self._format != "table":
             print_document([dict(row) for row in self._rows], self._format)

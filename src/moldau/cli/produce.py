@@ -22,7 +22,7 @@ FLUSH_EVERY = 10_000
 @click.option("-k", "--key", help="The same key for every record.")
 @click.option("-K", "--key-delimiter", help="Split each line into key and value at this text.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header; repeatable.")
-@click.option("-p", "--partition", type=int, help="Send to this partition, whatever the key.")
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="Send to this partition, whatever the key.")
 @click.option("-D", "--delimiter", default="\\n", show_default=True, help="What ends a record.")
 @click.option("-z", "--compression", "codec", type=click.Choice(list(CODECS)), default="none", show_default=True)
 @click.option("-Z", "--empty-is-null", is_flag=True, help="Send an empty value (and key) as null: a tombstone.")

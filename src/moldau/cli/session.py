@@ -129,6 +129,11 @@ def _takes(option: str) -> bool:
     return context is not None and any(option in parameter.opts for parameter in context.command.params)
 
 
+def _runs(*names: str) -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and context.command.name in names
+
+
 async def _explain_refusal(cluster: Cluster, refusal: BrokerRefused) -> PlainError:
     if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return await _explain_unknown_topic(cluster, refusal)
@@ -160,7 +165,8 @@ async def _explain_unknown_topic(cluster: Cluster, refusal: BrokerRefused) -> Pl
         )
     subject = refusal.subject or "the topic"
     facts = [("topic", subject)] + ([("detail", refusal.detail)] if refusal.detail else [])
-    fixes = [f"moldau topic create {refusal.subject}"] if refusal.subject and not refusal.detail else []
+    wanted = refusal.subject and not refusal.detail and _runs("produce", "consume")
+    fixes = [f"moldau topic create {refusal.subject}"] if wanted else []
     try:
         await cluster.refresh(None)
     except (BrokerRefused, PeerGone, NoBrokerAnswers, AnswerTimedOut):
@@ -168,5 +174,6 @@ async def _explain_unknown_topic(cluster: Cluster, refusal: BrokerRefused) -> Pl
     near = difflib.get_close_matches(subject, list(cluster.topics), n=1)
     if near:
         facts.append(("did you mean", near[0]))
-    facts.append(("cluster", f"{cluster.bootstrap} has {counted(len(cluster.topics), 'topic')}"))
+    count = sum(not view.is_reserved for view in cluster.topics.values())  # as `moldau topic list` counts
+    facts.append(("cluster", f"{cluster.bootstrap} has {counted(count, 'topic')}"))
     return PlainError("MD-2002", "unknown topic", facts=facts, fixes=[*fixes, "moldau topic list"])

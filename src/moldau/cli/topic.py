@@ -55,9 +55,11 @@ def create(
 ) -> None:
     settings = parse_settings(configs)
     deeds = Deeds(format_)
+    left = list(names)
 
     async def work(cluster: Cluster) -> None:
-        for name in names:
+        while left:
+            name = left.pop(0)
             if if_not_exists:
                 await cluster.refresh([name])
                 if name in cluster.topics:
@@ -73,8 +75,12 @@ def create(
             view = await cluster.topic(name)
             deeds.tell(f"created {name} with {_partitions(view)}", **_created(view, created=True))
 
-    with_cluster(bootstrap, work, timeout_s=timeout_s)
-    deeds.close()
+    with deeds:
+        try:
+            with_cluster(bootstrap, work, timeout_s=timeout_s)
+        except PlainError as failure:
+            failure.add("not created", left if len(left) < len(names) else ())
+            raise
 
 
 @topic.command("list", help="List topics.")
@@ -142,7 +148,9 @@ def add_partitions(name: str, total: int, dry_run: bool, format_: str, bootstrap
 @topic.command(help="Delete records from the start of a topic up to an offset or a time.")
 @click.argument("name", shell_complete=topic_names)
 @click.option("-o", "--offset", "to", required=True, help=f"Delete what is before: {POSITION_FORMS}.")
-@click.option("-p", "--partition", "only", type=int, multiple=True, help="Only this partition; repeatable.")
+@click.option(
+    "-p", "--partition", "only", type=click.IntRange(min=0), multiple=True, help="Only this partition; repeatable."
+)
 @click.option("--execute", is_flag=True, help="Really delete; without it the command only shows what would go.")
 @FORMAT
 @BOOTSTRAP
@@ -200,10 +208,13 @@ def delete(
     timeout_s: float,
 ) -> None:
     deeds = Deeds(format_)
+    kept = list(dict.fromkeys(names))
+    at: list[str] = []
 
     async def look(cluster: Cluster) -> dict[str, str]:
         found = {}
-        for name in names:
+        for name in dict.fromkeys(names):
+            at[:] = [name]
             view = await cluster.topic(name)
             if view.is_reserved and not internal:
                 raise _reserved(name)
@@ -216,17 +227,23 @@ def delete(
 
     async def remove(cluster: Cluster) -> None:
         for name in found:
+            at[:] = [name]
             await admin.delete_topic(cluster, name)
+            kept.remove(name)
             deeds.tell(f"deleted {name}", topic=name, deleted=True)
 
-    found = with_cluster(bootstrap, look, timeout_s=timeout_s)
-    if dry_run:
-        for name, contents in found.items():
-            deeds.tell(f"{name} would be deleted: {contents}", topic=name, deleted=False)
-    else:
-        ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
-        with_cluster(bootstrap, remove, timeout_s=timeout_s)
-    deeds.close()
+    with deeds:
+        try:
+            found = with_cluster(bootstrap, look, timeout_s=timeout_s)
+            if dry_run:
+                for name, contents in found.items():
+                    deeds.tell(f"{name} would be deleted: {contents}", topic=name, deleted=False)
+                return
+            ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
+            with_cluster(bootstrap, remove, timeout_s=timeout_s)
+        except PlainError as failure:
+            failure.add("not deleted", [name for name in kept if name not in at] if at else ())
+            raise
 
 
 def _reserved(name: str) -> PlainError:

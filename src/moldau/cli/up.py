@@ -15,7 +15,7 @@ import click
 from moldau import __version__
 from moldau.cli import run_file
 from moldau.cli.errors import PlainError
-from moldau.cli.local_broker import DEFAULT_DATA_DIR
+from moldau.cli.local_broker import DEFAULT_DATA_DIR, data_dir_option
 from moldau.config.mistakes import SettingsError
 from moldau.config.settings import Settings
 from moldau.config.sources import ConfigFile
@@ -147,7 +147,8 @@ def _settings(
 def _address(listen: str) -> str:
     host, separator, port = listen.rpartition(":")
     if not separator or not port.isdigit() or int(port) > 65535:
-        raise click.BadParameter(f"'{listen}' is not HOST:PORT", param_hint="--listen")
+        why = ": ports end at 65535" if port.isdigit() and separator else ""
+        raise click.BadParameter(f"'{listen}' is not HOST:PORT{why}", param_hint="--listen")
     return f"{host or '0.0.0.0'}:{port}"
 
 
@@ -169,12 +170,11 @@ def _refuse_if_served(data_dir: Path) -> None:
 
 
 def in_use(data_dir: Path, facts: list[tuple[str, str]]) -> PlainError:
-    named = "" if str(data_dir) == DEFAULT_DATA_DIR else f" --data-dir {data_dir}"
     return PlainError(
         "MD-1003",
         "the data directory is in use",
         facts=[("data", str(data_dir)), *facts],
-        fixes=[f"moldau down{named}", "or use another one: moldau up --data-dir DIR"],
+        fixes=[f"moldau down{data_dir_option(data_dir)}", "or use another one: moldau up --data-dir DIR"],
     )
 
 

@@ -60,7 +60,8 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
         if not separator:
             host, port = host or part, "9092"
         if not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"'{part}' is not HOST:PORT")
+            why = ": ports end at 65535" if port.isdigit() and int(port) else ""
+            raise ValueError(f"'{part}' is not HOST:PORT{why}")
         addresses.append((host.strip("[]"), int(port)))
     if not addresses:
         raise ValueError("no address given")

@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -104,3 +105,8 @@ def test_config_explain_prints_json_on_request() -> None:
     wrong = CliRunner().invoke(root, ["config", "explain", "log.retention.mss"])
     assert wrong.exit_code == 2
     assert "log.retention.ms" in wrong.output
+
+
+def test_down_fails_under_the_title_that_explain_gives(tmp_path: Path) -> None:
+    result = CliRunner().invoke(root, ["down", "--data-dir", str(tmp_path)])
+    assert f"error[MD-3002]: {CATALOGUE['MD-3002'].title}" in result.output
