@@ -22,6 +22,12 @@ DECOMPRESSION_ALLOWANCE_BYTES: Final = 4 * 1024 * 1024
 ARRAY_ELEMENTS_MAX: Final = 1_000_000
 """Elements of one array in a request, whatever the frame could hold."""
 
+REQUEST_ELEMENTS_MAX: Final = 100_000
+"""Elements of all arrays of one request to a broker: more than it has partitions, groups or topics to be named."""
+
+REQUEST_ELEMENTS_MAX_FEW: Final = 20_000
+"""The same for requests whose elements cost much each, or of which there never are many."""
+
 TAGGED_FIELDS_MAX: Final = 1_000
 """Tagged fields of one struct; a peer that sends more is broken or hostile."""
 

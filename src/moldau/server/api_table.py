@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from moldau.model.limits import REQUEST_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX_FEW
 from moldau.wire.apis import API_SPECS, ApiKey
 
 
@@ -35,6 +36,8 @@ class Api:
     """May be asked on a connection that has not yet proved who it is."""
     unstable_with: str | None = None
     """The setting with which the version that Kafka calls unstable is advertised; without one it is not served."""
+    elements_max: int = REQUEST_ELEMENTS_MAX
+    """Of all arrays of a request together; one with more holds the loop for too long, and closes its connection."""
 
     @property
     def name(self) -> str:
@@ -59,6 +62,8 @@ class Api:
         return self.min_version <= version <= self.max_version
 
 
+_FEW: Final = REQUEST_ELEMENTS_MAX_FEW
+
 APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.PRODUCE, "produce"),
     Api(ApiKey.FETCH, "fetch"),
@@ -67,12 +72,12 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.OFFSET_COMMIT, "offset_commit"),
     Api(ApiKey.OFFSET_FETCH, "offset_fetch"),
     Api(ApiKey.FIND_COORDINATOR, "find_coordinator"),
-    Api(ApiKey.JOIN_GROUP, "join_group"),
+    Api(ApiKey.JOIN_GROUP, "join_group", elements_max=_FEW),
     Api(ApiKey.HEARTBEAT, "heartbeat"),
-    Api(ApiKey.LEAVE_GROUP, "leave_group"),
-    Api(ApiKey.SYNC_GROUP, "sync_group"),
+    Api(ApiKey.LEAVE_GROUP, "leave_group", elements_max=_FEW),
+    Api(ApiKey.SYNC_GROUP, "sync_group", elements_max=_FEW),
     Api(ApiKey.DESCRIBE_GROUPS, "describe_groups"),
-    Api(ApiKey.LIST_GROUPS, "list_groups"),
+    Api(ApiKey.LIST_GROUPS, "list_groups", elements_max=_FEW),
     Api(ApiKey.API_VERSIONS, "api_versions", before_authentication=True),
     Api(ApiKey.CREATE_TOPICS, "create_topics"),
     Api(ApiKey.DELETE_TOPICS, "delete_topics"),
@@ -84,30 +89,30 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.END_TXN, "end_txn"),
     Api(ApiKey.WRITE_TXN_MARKERS, "write_txn_markers"),
     Api(ApiKey.TXN_OFFSET_COMMIT, "txn_offset_commit"),
-    Api(ApiKey.DESCRIBE_ACLS, "describe_acls"),
-    Api(ApiKey.CREATE_ACLS, "create_acls"),
-    Api(ApiKey.DELETE_ACLS, "delete_acls"),
-    Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs"),
-    Api(ApiKey.ALTER_CONFIGS, "alter_configs"),
+    Api(ApiKey.DESCRIBE_ACLS, "describe_acls", elements_max=_FEW),
+    Api(ApiKey.CREATE_ACLS, "create_acls", elements_max=_FEW),
+    Api(ApiKey.DELETE_ACLS, "delete_acls", elements_max=_FEW),
+    Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", elements_max=_FEW),
+    Api(ApiKey.ALTER_CONFIGS, "alter_configs", elements_max=_FEW),
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "alter_replica_log_dirs"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "describe_log_dirs"),
     Api(ApiKey.CREATE_PARTITIONS, "create_partitions"),
     Api(ApiKey.DELETE_GROUPS, "delete_groups"),
     Api(ApiKey.ELECT_LEADERS, "elect_leaders"),
-    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs"),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs", elements_max=_FEW),
     Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "alter_partition_reassignments"),
     Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "list_partition_reassignments"),
     Api(ApiKey.OFFSET_DELETE, "offset_delete"),
-    Api(ApiKey.DESCRIBE_QUORUM, "describe_quorum"),
-    Api(ApiKey.UPDATE_FEATURES, "update_features"),
+    Api(ApiKey.DESCRIBE_QUORUM, "describe_quorum", elements_max=_FEW),
+    Api(ApiKey.UPDATE_FEATURES, "update_features", elements_max=_FEW),
     Api(ApiKey.DESCRIBE_CLUSTER, "describe_cluster"),
     Api(ApiKey.DESCRIBE_PRODUCERS, "describe_producers"),
     Api(ApiKey.UNREGISTER_BROKER, "unregister_broker"),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, "describe_transactions"),
-    Api(ApiKey.LIST_TRANSACTIONS, "list_transactions"),
+    Api(ApiKey.LIST_TRANSACTIONS, "list_transactions", elements_max=_FEW),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "consumer_group_heartbeat"),
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "consumer_group_describe"),
-    Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources"),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources", elements_max=_FEW),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions"),
 )
 

@@ -352,6 +352,7 @@ class Connection(Outgoing):
             reader.skip_tagged_fields()
         if not self.authenticated and not route.before_authentication:
             raise WireError(f"asks for {route.name} before it has authenticated")
+        reader.bound_elements(route.elements_max)
         request: Any = None
         try:
             if key == _PRODUCE:

@@ -37,6 +37,7 @@ class Route:
         # The ApiVersions response header never has tagged fields: a client that does not know our versions yet must
         # be able to read it.
         self.reply_flexible_from: i64 = NEVER if api.key is ApiKey.API_VERSIONS else self.flexible_from
+        self.elements_max: i64 = api.elements_max
         self.before_authentication: bool = api.before_authentication
         self.requests: i64 = 0
         self.bugs: i64 = 0

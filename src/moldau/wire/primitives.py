@@ -68,6 +68,7 @@ class Reader:
         self.position: I64 = position
         self.end: I64 = len(data) if end < 0 else end
         self.limit: I64 = self.end
+        self.elements_max: I64 = FRAME_ELEMENTS_MAX
         self.elements_left: I64 = FRAME_ELEMENTS_MAX
         self.source: memoryview | None = None
         if self.end > len(data) or position < 0 or position > self.end:
@@ -90,8 +91,14 @@ class Reader:
         self.position = position
         self.end = end
         self.limit = end
+        self.elements_max = FRAME_ELEMENTS_MAX
         self.elements_left = FRAME_ELEMENTS_MAX
         self.source = None
+
+    def bound_elements(self, elements_max: I64) -> None:
+        """Refuse more array elements than these in what is still to be read."""
+        self.elements_max = elements_max
+        self.elements_left = elements_max
 
     @property
     def remaining(self) -> I64:
@@ -327,7 +334,7 @@ class Reader:
             raise WireError(f"an array of {count} elements at {self.position}, the frame ends at {self.end}")
         self.elements_left -= count
         if self.elements_left < 0:
-            raise WireError(f"more than {FRAME_ELEMENTS_MAX} array elements in one frame")
+            raise WireError(f"more than {self.elements_max} array elements in one frame")
         return count
 
     def array_length(self, minimum_element_bytes: I64) -> I64:
