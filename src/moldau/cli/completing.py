@@ -5,6 +5,8 @@ Whoever presses Tab waits: a cluster that does not answer within a second offers
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -77,7 +79,15 @@ def _asked(context: click.Context, ask: Callable[[Cluster], Awaitable[Iterable[s
 
 
 def _address(context: click.Context) -> str:
-    """What was typed before the cursor, or what would be taken without it."""
+    """What was typed on the line, or what would be taken without it."""
     from moldau.cli.local_broker import default_bootstrap
 
-    return str(context.params.get("bootstrap") or default_bootstrap())
+    return _typed_address() or str(context.params.get("bootstrap") or default_bootstrap())
+
+
+def _typed_address() -> str | None:
+    """From the whole line: click parses what stands before the cursor alone, and bash (COMP_WORDBREAKS) hands over
+    `-b HOST:PORT` in pieces."""
+    line = re.sub(r"\s*([:=])\s*", r"\1", os.environ.get("COMP_WORDS", ""))
+    found = re.findall(r"\s(?:-b\s*|--(?:bootstrap-servers?|brokers)[=\s]\s*)([^\s-]\S*)", line)
+    return found[-1] if found else None

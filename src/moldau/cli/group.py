@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from moldau.cli import group_seek
-from moldau.cli.completing import group_names
+from moldau.cli.completing import group_names, topic_names
 from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
 from moldau.cli.group_tables import GroupReport, describe_rows, group_facts, member_rows, seek_rows
@@ -113,7 +113,15 @@ def describe(
 @click.option("--to", "to", metavar="WHERE", help=f"{POSITION_FORMS}.")
 @click.option("--to-group", metavar="GROUP", help="To where another group is.")
 @click.option("--to-file", type=click.Path(exists=True, dir_okay=False), help="Lines of: topic partition offset.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC[:P,P]", help="Only these; repeatable.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:P,P]",
+    shell_complete=topic_names,
+    help="Only these; repeatable.",
+)
 @click.option("--execute", is_flag=True, help="Really move; without it the command only shows what would change.")
 @FORMAT
 @BOOTSTRAP
@@ -185,7 +193,16 @@ def delete(names: tuple[str, ...], yes: bool, dry_run: bool, format_: str, boots
     "offset-delete", help="Forget a group's offsets of topics that it does not subscribe to. Asks first on a terminal."
 )
 @click.argument("name", shell_complete=group_names)
-@click.option("-t", "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P,P]", help="Repeatable.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    metavar="TOPIC[:P,P]",
+    shell_complete=topic_names,
+    help="Repeatable.",
+)
 @YES
 @DRY_RUN
 @FORMAT

@@ -18,10 +18,14 @@ def names(bootstrap: str) -> None:
     moldau("group", "seek", "readers", "--to", "start", "-t", "orders", "--execute", "-b", bootstrap)
 
 
-def completed(line: str, bootstrap: str = "") -> list[str]:
-    """What bash is offered where the line ends."""
+def completed(line: str, bootstrap: str = "", *, after: str = "") -> list[str]:
+    """What bash is offered where the line ends, or before what stands after the cursor."""
     words = f"moldau {line}"
-    env = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "_MOLDAU_COMPLETE": "bash_complete"}
+    env = {
+        "COMP_WORDS": f"{words} {after}".rstrip() if after else words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+        "_MOLDAU_COMPLETE": "bash_complete",
+    }
     if bootstrap:
         env["MOLDAU_BOOTSTRAP"] = bootstrap
     return [row.partition(",")[2] for row in moldau(env=env).stdout.split()]
@@ -36,6 +40,8 @@ def test_names_of_the_cluster(bootstrap: str) -> None:
     assert completed("group describe r", bootstrap) == ["readers"]
     assert completed("consume orders --group r", bootstrap) == ["readers"]
     assert completed("config get topic v", bootstrap) == ["views"]
+    assert completed("group seek readers -t or", bootstrap) == ["orders", "orders-eu"]
+    assert completed("group offset-delete readers --topic v", bootstrap) == ["views"]
 
 
 def test_words_that_need_no_cluster() -> None:
@@ -66,3 +72,18 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def test_scripts_of_other_shells(shell: str) -> None:
     done = moldau("completion", shell)
     assert (done.returncode, "_MOLDAU_COMPLETE" in done.stdout) == (0, True)
+
+
+@pytest.mark.usefixtures("names")
+@pytest.mark.parametrize(
+    "after", ["-b {}", "--bootstrap-server {}", "--bootstrap-server={}", "-o start --brokers {} -e"]
+)
+def test_an_address_after_the_cursor_counts(bootstrap: str, after: str) -> None:
+    assert completed("consume v", after=after.format(bootstrap)) == ["views"]
+
+
+@pytest.mark.usefixtures("names")
+def test_bash_takes_an_address_to_pieces(bootstrap: str) -> None:
+    """COMP_WORDBREAKS holds a colon, so that bash makes three words of HOST:PORT."""
+    assert completed("consume v", after=f"-b {bootstrap.replace(':', ' : ')}") == ["views"]
+    assert completed(f"consume -b {bootstrap.replace(':', ' : ')} v") == ["views"]
