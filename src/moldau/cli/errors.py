@@ -193,12 +193,12 @@ class PlainError(click.ClickException):
             click.echo(line, err=True)
 
 
-def run_with_plain_errors(command: click.Command) -> None:
+def run_with_plain_errors(command: click.Command, *, prog_name: str = "moldau") -> None:
     """Run a click command; world failures become plain errors, bugs still show their trace."""
     from moldau.model.failures import DiskFailed
 
     try:
-        command.main(prog_name="moldau", standalone_mode=True)
+        command.main(prog_name=prog_name, standalone_mode=True)
     except DiskFailed as failure:
         if os.environ.get("MOLDAU_TRACE"):
             raise

@@ -150,9 +150,10 @@ def seek(
         return seek_rows(plan)
 
     rows = with_cluster(bootstrap, _explained(work), timeout_s=timeout_s)
-    print_rows(rows, format_, empty="Nothing to move: name topics with -t.")
-    if not execute and format_ == "table" and rows:
-        click.echo("\nNothing was changed. Add --execute to do it.")
+    print_rows(rows, format_, empty="Nothing to move: name topics with -t.", numbers=("committed", "change"))
+    if format_ == "table" and rows:
+        moved = f"{name} was moved on {counted(len(rows), 'partition')}."
+        click.echo(f"\n{moved}" if execute else "\nNothing was changed. Add --execute to do it.")
 
 
 @group.command(help="Delete groups and their offsets. They must have no members. Asks first on a terminal.")

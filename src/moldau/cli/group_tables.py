@@ -187,7 +187,7 @@ def human_seconds(seconds: float | None) -> str:
 
 VERDICT_WORDS = {
     Verdict.OK: "OK",
-    Verdict.UNKNOWN: "there is a lag; add --watch SECONDS to see where it goes",
+    Verdict.UNKNOWN: "there is a lag; add --watch 5s to see where it goes",
     Verdict.WARN: "WARN: reads, but falls behind",
     Verdict.STALL: "STALL: has members, but does not move",
     Verdict.STOP: "STOP: nobody reads, and records wait",

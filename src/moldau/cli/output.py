@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -48,9 +48,15 @@ def _choose_json(context: click.Context, _: click.Parameter, given: bool) -> Non
 
 
 def print_rows(
-    rows: Sequence[Row], format_: str, *, empty: str = "Nothing to show.", heads: Mapping[str, str] | None = None
+    rows: Sequence[Row],
+    format_: str,
+    *,
+    empty: str = "Nothing to show.",
+    heads: Mapping[str, str] | None = None,
+    numbers: Collection[str] = (),
 ) -> None:
-    """Print rows that share their keys; the keys are the column heads, unless `heads` has another."""
+    """Print rows that share their keys; the keys are the column heads, unless `heads` has another. `numbers` names the
+    columns that hold numbers even where all of them are missing."""
     if format_ != "table":
         print_document([dict(row) for row in rows], format_)
         return
@@ -62,7 +68,8 @@ def print_rows(
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in rows[0]:
         title = (heads or {}).get(name) or head(name).upper()
-        table.add_column(title, justify=_justified([row[name] for row in rows]), overflow="fold")
+        values = [0] if name in numbers else [row[name] for row in rows]
+        table.add_column(title, justify=_justified(values), overflow="fold")
     for row in rows:
         table.add_row(*(cell(value, name) for name, value in row.items()))
     console(width=None if _is_terminal() else 200, markup=False).print(table)

@@ -21,7 +21,8 @@ from moldau.examples.sending import create_topics, send_all
 
 def run(example: Example) -> None:
     """The whole program of a `generate` module."""
-    run_with_plain_errors(command(example))
+    made = command(example)
+    run_with_plain_errors(made, prog_name=made.name or example.name)
 
 
 def command(example: Example) -> click.Command:

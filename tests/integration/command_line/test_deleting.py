@@ -96,3 +96,14 @@ def test_groups_and_their_offsets_are_asked_about_too(bootstrap: str, topic: str
         screen.type("y\n")
         assert screen.end() == 0
     assert moldau("group", "describe", group, "-b", bootstrap).returncode == 1
+
+
+def test_a_seek_says_that_it_was_done(bootstrap: str, topic: str, unique: Unique) -> None:
+    words = ("group", "seek", unique(), "--to", "end", "-t", topic, "-b", bootstrap)
+    shown = moldau(*words).stdout
+    assert shown.endswith("\nNothing was changed. Add --execute to do it.\n")
+    done = moldau(*words, "--execute").stdout
+    assert done.endswith(f"\n{words[2]} was moved on 2 partitions.\n")
+    assert done.splitlines()[:3] == shown.splitlines()[:3]
+    head, row, *_ = done.splitlines()
+    assert row[: head.index("COMMITTED") + len("COMMITTED")].endswith(" -")  # numbers, though there are none yet

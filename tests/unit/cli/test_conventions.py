@@ -108,6 +108,11 @@ def test_keys_become_heads(key: str, title: str) -> None:
     assert head(key) == title
 
 
+def test_numbers_stand_to_the_right_also_where_all_are_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([{"committed": None, "new": 5}], "table", numbers=("committed",))
+    assert capsys.readouterr().out == "COMMITTED  NEW\n        -    5\n"
+
+
 def test_numbers_stand_to_the_right_also_beside_words(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows([{"committed": "no commit", "size_bytes": 73}, {"committed": 5, "size_bytes": 2048}], "table")
     print_facts({"producer_id": 7}, "table")

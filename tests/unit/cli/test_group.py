@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+
 import click
 import pytest
 
 from moldau.cli.errors import PlainError
 from moldau.cli.group_seek import is_chosen, parse_target, parse_topics, read_offsets
-from moldau.cli.group_tables import GroupReport, group_facts, human_seconds
+from moldau.cli.group_tables import VERDICT_WORDS, GroupReport, group_facts, human_seconds
+from moldau.cli.quantities import SECONDS
 from moldau.client.groups import GroupView
 from moldau.client.lag import RECENT_MS, PartitionLag, Sample, Verdict, is_read_by_query, judge, query_note
 from moldau.client.offsets import Anchor, Position
@@ -105,3 +108,8 @@ def test_the_group_of_a_query_says_who_commits_to_it() -> None:
     assert facts["members"] == "none; a Spark query commits here, the last time at 2023-11-14 22:13:20 UTC"
     plain = group_facts(GroupReport(view, {ORDERS: behind("")}, {ORDERS: Verdict.STOP}))
     assert plain["members"] == "0"
+
+
+def test_the_advice_to_watch_can_be_typed() -> None:
+    (value,) = re.findall(r"--watch (\S+)", VERDICT_WORDS[Verdict.UNKNOWN])
+    assert SECONDS.convert(value, None, None) > 0
