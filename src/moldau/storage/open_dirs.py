@@ -102,8 +102,7 @@ class DirectoryOpener:
         self._check_identity(home)
         clean, broker_epoch = self._take_clean_marker(home)
         logs = await self._open_logs(home, clean)
-        how = "after a clean stop" if clean else "after an unclean stop, everything since the recovery points checked"
-        told.info("opened %d logs in %s %s", len(logs), home.path, how)
+        _tell_how(home.path, len(logs), clean)
         return OpenedDirectory(logs, clean, broker_epoch)
 
     def _check_identity(self, home: LogDirectory) -> None:
@@ -257,3 +256,11 @@ def make_dirs_durably(disk: Disk, path: str) -> None:
 
 def write_clean_marker(disk: Disk, home: LogDirectory, broker_epoch: int) -> None:
     disk.replace(f"{home.path}/{CLEAN_SHUTDOWN}", encode_clean_shutdown(broker_epoch))
+
+
+def _tell_how(path: str, count: int, clean: bool) -> None:
+    if count == 0:
+        told.info("found no logs in %s", path)
+        return
+    how = "after a clean stop" if clean else "after an unclean stop, everything since the recovery points checked"
+    told.info("opened %d %s in %s %s", count, "log" if count == 1 else "logs", path, how)
