@@ -21,7 +21,12 @@ Row = Mapping[str, Any]
 
 FORMATS: Final = ("table", "json", "yaml")
 _CHOSEN: Final = "moldau.format"
-_HEADS: Final = {"rows_in_per_s": "rows/s in", "rows_out_per_s": "rows/s out", "seen_ago_s": "seen (s ago)"}
+_HEADS: Final = {
+    "rows_in_per_s": "rows/s in",
+    "rows_out_per_s": "rows/s out",
+    "seen_ago_s": "seen (s ago)",
+    "state_bytes": "state size",
+}
 
 
 def FORMAT(command: F) -> F:

@@ -100,6 +100,8 @@ def test_deeds_are_sentences_for_people_and_one_document_for_programs(capsys: py
         ("lag_s", "lag (s)"),
         ("batch_ms", "batch (ms)"),
         ("rows_in_per_s", "rows/s in"),
+        ("seen_ago_s", "seen (s ago)"),
+        ("state_bytes", "state size"),
         ("transactional_id", "transactional id"),
         ("partitions", "partitions"),
     ],
