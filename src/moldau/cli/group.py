@@ -14,6 +14,7 @@ from moldau.cli.completing import group_names, topic_names
 from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
 from moldau.cli.group_tables import GroupReport, describe_rows, group_facts, member_rows, seek_rows
+from moldau.cli.left_out import LeftOut
 from moldau.cli.output import FORMAT, Deeds, counted, print_facts, print_rows
 from moldau.cli.quantities import SECONDS
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
@@ -164,11 +165,12 @@ def seek(
 @BOOTSTRAP
 @TIMEOUT
 def delete(names: tuple[str, ...], yes: bool, dry_run: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
-    deeds = Deeds(format_)
+    deeds, left = Deeds(format_), LeftOut("not deleted", names)
 
     async def look(cluster: Cluster) -> dict[str, str]:
         found = {}
         for name in names:
+            left.begin(name)
             view = await groups.describe_group(cluster, name)
             if view.members:
                 raise _occupied(name, view.members)
@@ -177,17 +179,19 @@ def delete(names: tuple[str, ...], yes: bool, dry_run: bool, format_: str, boots
 
     async def remove(cluster: Cluster) -> None:
         for name in found:
+            left.begin(name)
             await groups.delete_group(cluster, name)
+            left.done(name)
             deeds.tell(f"deleted {name}", group=name, deleted=True)
 
-    found = with_cluster(bootstrap, _explained(look), timeout_s=timeout_s)
-    if dry_run:
-        for name, contents in found.items():
-            deeds.tell(f"{name} would be deleted: {contents}", group=name, deleted=False)
-    else:
+    with deeds, left:
+        found = with_cluster(bootstrap, _explained(look), timeout_s=timeout_s)
+        if dry_run:
+            for name, contents in found.items():
+                deeds.tell(f"{name} would be deleted: {contents}", group=name, deleted=False)
+            return
         ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
         with_cluster(bootstrap, _explained(remove), timeout_s=timeout_s)
-    deeds.close()
 
 
 @group.command(

@@ -9,6 +9,7 @@ import click
 from moldau.cli.completing import topic_names
 from moldau.cli.consent import DRY_RUN, YES, ask
 from moldau.cli.errors import PlainError
+from moldau.cli.left_out import LeftOut
 from moldau.cli.output import FORMAT, Deeds, counted, print_document, print_rows
 from moldau.cli.pairs import parse_settings
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
@@ -54,15 +55,15 @@ def create(
     timeout_s: float,
 ) -> None:
     settings = parse_settings(configs)
-    deeds = Deeds(format_)
-    left = list(names)
+    deeds, left = Deeds(format_), LeftOut("not created", names)
 
     async def work(cluster: Cluster) -> None:
-        while left:
-            name = left.pop(0)
+        for name in names:
+            left.begin(name)
             if if_not_exists:
                 await cluster.refresh([name])
                 if name in cluster.topics:
+                    left.done(name)
                     view = cluster.topics[name]
                     deeds.tell(f"{name} exists already, with {_partitions(view)}", **_created(view, created=False))
                     continue
@@ -73,14 +74,11 @@ def create(
                 deeds.tell(f"{name} could be created", topic=name, created=False)
                 continue
             view = await cluster.topic(name)
+            left.done(name)
             deeds.tell(f"created {name} with {_partitions(view)}", **_created(view, created=True))
 
-    with deeds:
-        try:
-            with_cluster(bootstrap, work, timeout_s=timeout_s)
-        except PlainError as failure:
-            failure.add("not created", left if len(left) < len(names) else ())
-            raise
+    with deeds, left:
+        with_cluster(bootstrap, work, timeout_s=timeout_s)
 
 
 @topic.command("list", help="List topics.")
@@ -207,14 +205,12 @@ def delete(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    deeds = Deeds(format_)
-    kept = list(dict.fromkeys(names))
-    at: list[str] = []
+    deeds, left = Deeds(format_), LeftOut("not deleted", names)
 
     async def look(cluster: Cluster) -> dict[str, str]:
         found = {}
         for name in dict.fromkeys(names):
-            at[:] = [name]
+            left.begin(name)
             view = await cluster.topic(name)
             if view.is_reserved and not internal:
                 raise _reserved(name)
@@ -227,23 +223,19 @@ def delete(
 
     async def remove(cluster: Cluster) -> None:
         for name in found:
-            at[:] = [name]
+            left.begin(name)
             await admin.delete_topic(cluster, name)
-            kept.remove(name)
+            left.done(name)
             deeds.tell(f"deleted {name}", topic=name, deleted=True)
 
-    with deeds:
-        try:
-            found = with_cluster(bootstrap, look, timeout_s=timeout_s)
-            if dry_run:
-                for name, contents in found.items():
-                    deeds.tell(f"{name} would be deleted: {contents}", topic=name, deleted=False)
-                return
-            ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
-            with_cluster(bootstrap, remove, timeout_s=timeout_s)
-        except PlainError as failure:
-            failure.add("not deleted", [name for name in kept if name not in at] if at else ())
-            raise
+    with deeds, left:
+        found = with_cluster(bootstrap, look, timeout_s=timeout_s)
+        if dry_run:
+            for name, contents in found.items():
+                deeds.tell(f"{name} would be deleted: {contents}", topic=name, deleted=False)
+            return
+        ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
+        with_cluster(bootstrap, remove, timeout_s=timeout_s)
 
 
 def _reserved(name: str) -> PlainError:

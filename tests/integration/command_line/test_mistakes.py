@@ -52,6 +52,14 @@ def test_delete_tells_that_it_kept_the_others(bootstrap: str, topic: str) -> Non
     assert topic in names(bootstrap)
 
 
+def test_so_does_delete_of_groups(bootstrap: str, topic: str, unique: Unique) -> None:
+    group = unique()
+    moldau("group", "seek", group, "--to", "start", "-t", topic, "--execute", "-b", bootstrap)
+    done = moldau("group", "delete", group, "no-such", "-b", bootstrap)
+    assert done.returncode == 1
+    assert re.search(rf"not deleted +{group}\n", done.stderr)
+
+
 @pytest.mark.parametrize("verb", ["topic delete", "topic trim -o end", "topic describe", "topic add-partitions"])
 def test_nobody_is_told_to_create_what_they_would_delete(bootstrap: str, verb: str) -> None:
     words = (*verb.split(), "no-such", *(["2"] if "add" in verb else []))
