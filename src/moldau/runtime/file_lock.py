@@ -40,6 +40,7 @@ def lock_file(path: str) -> Callable[[], None]:
         _flock(descriptors[0])
         descriptors.append(_open(path, os.O_RDWR | os.O_CREAT))
         _flock(descriptors[1])
+        _sign(descriptors[1])
         fcntl.lockf(descriptors[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         pid = holder_pid(path)
@@ -48,12 +49,9 @@ def lock_file(path: str) -> Callable[[], None]:
         if error.errno in _BUSY:
             raise _locked_by(directory, path, pid) from error
         raise DiskFailed(f"cannot lock {path}: {error.strerror}") from error
-    fd = descriptors[1]
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     identity = _identity(path)
     assert identity is not None
-    _held[identity] = fd
+    _held[identity] = descriptors[1]
 
     def release() -> None:
         if _held.pop(identity, None) is not None:
@@ -95,6 +93,15 @@ def stamp_of(path: str) -> str:
     except OSError:
         return ""
     return f"{stat.st_ino}.{stat.st_mtime_ns}"
+
+
+def _sign(fd: int) -> None:
+    """Before the lock that names its holder is taken: else there would be a moment in which the new holder is named and
+    what an earlier one wrote about itself is still believed, by `stamp_of`."""
+    if _ask_kernel(fd)[0] != fcntl.F_UNLCK:
+        raise BlockingIOError(errno.EAGAIN, "locked")
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
 
 
 def _open(path: str, flags: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -85,3 +86,32 @@ def test_each_holding_of_the_lock_has_a_stamp_of_its_own(tmp_path: Path) -> None
     os.utime(path, ns=(0, 0))
     lock_file(path)()
     assert first != stamp_of(path) != ""
+
+
+def test_nobody_is_named_as_the_holder_while_the_words_of_an_earlier_one_are_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / ".lock")
+    lock_file(path)()
+    os.utime(path, (1, 1))
+    earlier, seen = stamp_of(path), []
+    lockf = fcntl.lockf
+
+    def taken(fd: int, how: int) -> None:
+        seen.append(stamp_of(path))
+        lockf(fd, how)
+
+    monkeypatch.setattr(fcntl, "lockf", taken)
+    lock_file(path)()
+    assert len(seen) == 1
+    assert earlier not in seen
+
+
+def test_the_lock_file_of_a_foreign_holder_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    path.write_text("")
+    with held(str(path), LOCK_AS_KAFKA):
+        path.write_text("theirs")
+        with pytest.raises(DirectoryLocked):
+            lock_file(str(path))
+        assert path.read_text() == "theirs"
