@@ -36,6 +36,8 @@ class Api:
     """May be asked on a connection that has not yet proved who it is."""
     unstable_with: str | None = None
     """The setting with which the version that Kafka calls unstable is advertised; without one it is not served."""
+    sliced: str = ""
+    """The request's array that is answered a slice at a time when it is long (`server/slices.py`)."""
     elements_max: int = REQUEST_ELEMENTS_MAX
     """Of all arrays of a request together; one with more holds the loop for too long, and closes its connection."""
 
@@ -70,20 +72,20 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.LIST_OFFSETS, "list_offsets"),
     Api(ApiKey.METADATA, "metadata"),
     Api(ApiKey.OFFSET_COMMIT, "offset_commit"),
-    Api(ApiKey.OFFSET_FETCH, "offset_fetch"),
-    Api(ApiKey.FIND_COORDINATOR, "find_coordinator"),
+    Api(ApiKey.OFFSET_FETCH, "offset_fetch", sliced="groups"),
+    Api(ApiKey.FIND_COORDINATOR, "find_coordinator", sliced="coordinator_keys"),
     Api(ApiKey.JOIN_GROUP, "join_group", elements_max=_FEW),
     Api(ApiKey.HEARTBEAT, "heartbeat"),
     Api(ApiKey.LEAVE_GROUP, "leave_group", elements_max=_FEW),
     Api(ApiKey.SYNC_GROUP, "sync_group", elements_max=_FEW),
-    Api(ApiKey.DESCRIBE_GROUPS, "describe_groups"),
+    Api(ApiKey.DESCRIBE_GROUPS, "describe_groups", sliced="groups"),
     Api(ApiKey.LIST_GROUPS, "list_groups", elements_max=_FEW),
     Api(ApiKey.API_VERSIONS, "api_versions", before_authentication=True),
     Api(ApiKey.CREATE_TOPICS, "create_topics"),
     Api(ApiKey.DELETE_TOPICS, "delete_topics"),
     Api(ApiKey.DELETE_RECORDS, "delete_records"),
     Api(ApiKey.INIT_PRODUCER_ID, "init_producer_id", unstable_with="transaction.two.phase.commit.enable"),
-    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch"),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch", sliced="topics"),
     Api(ApiKey.ADD_PARTITIONS_TO_TXN, "add_partitions_to_txn"),
     Api(ApiKey.ADD_OFFSETS_TO_TXN, "add_offsets_to_txn"),
     Api(ApiKey.END_TXN, "end_txn"),
@@ -92,7 +94,7 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.DESCRIBE_ACLS, "describe_acls", elements_max=_FEW),
     Api(ApiKey.CREATE_ACLS, "create_acls", elements_max=_FEW),
     Api(ApiKey.DELETE_ACLS, "delete_acls", elements_max=_FEW),
-    Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", elements_max=_FEW),
+    Api(ApiKey.DESCRIBE_CONFIGS, "describe_configs", sliced="resources", elements_max=_FEW),
     Api(ApiKey.ALTER_CONFIGS, "alter_configs", elements_max=_FEW),
     Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "alter_replica_log_dirs"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "describe_log_dirs"),
@@ -106,12 +108,12 @@ APIS: Final[tuple[Api, ...]] = (
     Api(ApiKey.DESCRIBE_QUORUM, "describe_quorum", elements_max=_FEW),
     Api(ApiKey.UPDATE_FEATURES, "update_features", elements_max=_FEW),
     Api(ApiKey.DESCRIBE_CLUSTER, "describe_cluster"),
-    Api(ApiKey.DESCRIBE_PRODUCERS, "describe_producers"),
+    Api(ApiKey.DESCRIBE_PRODUCERS, "describe_producers", sliced="topics"),
     Api(ApiKey.UNREGISTER_BROKER, "unregister_broker"),
-    Api(ApiKey.DESCRIBE_TRANSACTIONS, "describe_transactions"),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, "describe_transactions", sliced="transactional_ids"),
     Api(ApiKey.LIST_TRANSACTIONS, "list_transactions", elements_max=_FEW),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "consumer_group_heartbeat"),
-    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "consumer_group_describe"),
+    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "consumer_group_describe", sliced="group_ids"),
     Api(ApiKey.LIST_CONFIG_RESOURCES, "list_config_resources", elements_max=_FEW),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions"),
 )

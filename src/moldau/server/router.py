@@ -13,6 +13,7 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from moldau.model.errors import ErrorCode
+from moldau.server import slices
 from moldau.server.api_table import APIS, Api
 from moldau.server.context import RequestContext
 from moldau.server.replies import Drop, Encoded
@@ -38,6 +39,7 @@ class Route:
         # be able to read it.
         self.reply_flexible_from: i64 = NEVER if api.key is ApiKey.API_VERSIONS else self.flexible_from
         self.elements_max: i64 = api.elements_max
+        self.sliced: str = api.sliced
         self.before_authentication: bool = api.before_authentication
         self.requests: i64 = 0
         self.bugs: i64 = 0
@@ -55,6 +57,9 @@ class Route:
     def call(self, request: Any, context: RequestContext) -> Any:
         if self._handle is None:
             self._load()
+        if self.sliced and len(getattr(request, self.sliced)) > slices.ABOVE:
+            flexible = context.api_version >= self.flexible_from
+            return slices.answer(self._handle, self._encode, request, self.sliced, context, flexible=flexible)
         return self._handle(request, context)
 
     def encode(self, response: Any, writer: Writer, version: i64) -> None:
