@@ -301,6 +301,27 @@ def test_resources_named_twice_are_all_refused() -> None:
     assert [response.error_code for response in responses] == [ErrorCode.INVALID_REQUEST] * 2
 
 
+def test_many_resources_are_not_compared_each_with_each() -> None:
+    class Name(str):
+        __slots__ = ()
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Name.compared += 1
+            return str.__eq__(self, other)  # type: ignore[no-any-return]
+
+        __hash__ = str.__hash__
+
+    resources = [
+        incremental.AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=Name(f"t-{number}"))
+        for number in range(200)
+    ]
+    request = incremental.IncrementalAlterConfigsRequest(resources=resources)
+    responses = asyncio.run(incremental_alter_configs.handle(request, Cluster().context())).responses
+    assert len(responses) == 200
+    assert Name.compared < 20 * 200
+
+
 def test_a_controller_that_refuses_refuses_every_resource_passed_on() -> None:
     cluster = Cluster()
 

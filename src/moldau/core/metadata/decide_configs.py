@@ -6,6 +6,7 @@ at all: one bad key refuses all edits of its resource, and the other resources o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from moldau.core.metadata.commands import (
@@ -49,10 +50,11 @@ def _decide(
 ) -> Decision:
     asked = list(resources)
     names = [(resource.resource_type, resource.resource_name) for resource in asked]
+    times = Counter(names)
     records: list[Record] = []
     outcomes: list[AlteredResource | Refused] = []
     for name, target in zip(names, targets, strict=True):
-        refused = _resource_refused(image, *name, repeated=names.count(name) > 1)
+        refused = _resource_refused(image, *name, repeated=times[name] > 1)
         if refused is None and isinstance(target, Refused):
             refused = target
         if refused is None and isinstance(target, dict):

@@ -7,6 +7,7 @@ one topic can stand side by side.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from moldau.core.metadata.commands import ConfigEdit, ConfigEdits, ConfigOperation, IncrementalAlterConfigs
@@ -30,8 +31,9 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
     resources = request.resources
     outcomes: dict[int, Refused | None] = {}
     passed_on: list[int] = []
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     for index, resource in enumerate(resources):
-        refused = _refused_here(resource, resources, context)
+        refused = _refused_here(resource, times, context)
         if refused is None and resource.resource_type == ResourceType.BROKER_LOGGER:
             refused = _change_loggers(resource, validate_only=request.validate_only)
         elif refused is None:
@@ -49,15 +51,10 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
 
 
 def _refused_here(
-    resource: AlterConfigsResource, resources: list[AlterConfigsResource], context: RequestContext
+    resource: AlterConfigsResource, times: Counter[tuple[int, str]], context: RequestContext
 ) -> Refused | None:
     """What needs no controller to be refused."""
-    same = [
-        other
-        for other in resources
-        if (other.resource_type, other.resource_name) == (resource.resource_type, resource.resource_name)
-    ]
-    if len(same) > 1:
+    if times[resource.resource_type, resource.resource_name] > 1:
         return Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     unknown = [config for config in resource.configs if config.config_operation not in _OPERATIONS]
     if unknown:
