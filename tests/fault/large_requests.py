@@ -10,7 +10,7 @@ import datetime
 import types
 import typing
 import uuid
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +55,13 @@ def newest_versions(api: Api, count: int = 2) -> list[Any]:
     return sorted(kinds, key=lambda kind: -kind.__version__)[:count]
 
 
-def questions(world: World, elements: dict[str, int]) -> Iterator[Question]:
+def questions(world: World, elements: int, only: Container[str] = ()) -> Iterator[Question]:
     """For each API a request with many elements, and one that asks for everything without naming it."""
     for api in sorted(APIS, key=lambda api: api.name in CHANGING and CHANGING.index(api.name) + 1):
         kinds = newest_versions(api)
-        if api.name in SKIPPED or not kinds:
+        if api.name in SKIPPED or not kinds or (only and api.name not in only):
             continue
-        many = elements.get(api.name, elements[""])
+        many = min(elements, api.elements_max)
         if any(True for _ in _lists(kinds[0])):
             made = [frame(kind, Filler(world, many).fill(kind), 1) for kind in kinds]
             yield Question(api.name, f"{many:,} elements", made)

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,17 +188,16 @@ def row(hold: Hold) -> str:
     return f"| {hold.api} | {hold.what} | {hold.request_bytes:,} | {answer} | {hold.held_ms:,.0f} |"
 
 
-def measure(folder: Path, topics: int, groups: int, elements: int, only: str = "") -> list[Hold]:
+def measure(folder: Path, topics: int, groups: int, elements: int, only: Container[str] = ()) -> list[Hold]:
     broker = BrokerProcess(folder / "data", SETTINGS)
     broker.start()
     try:
         watched = Watched(broker)
         world = build(watched, broker.bootstrap, topics, groups)
         holds = []
-        for question in questions(world, {"": elements}):
-            if not only or question.api in only.split(","):
-                holds.append(watched.hold(question))
-                print(row(holds[-1]), file=sys.stderr, flush=True)
+        for question in questions(world, elements, only):
+            holds.append(watched.hold(question))
+            print(row(holds[-1]), file=sys.stderr, flush=True)
         return sorted(holds, key=lambda hold: -hold.held_ms)
     finally:
         broker.stop()
@@ -211,7 +211,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="names of APIs, separated by commas")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        holds = measure(Path(folder), arguments.topics, arguments.groups, arguments.elements, arguments.only)
+        only = arguments.only.split(",") if arguments.only else ()
+        holds = measure(Path(folder), arguments.topics, arguments.groups, arguments.elements, only)
     print("| API | asked for | request bytes | answer bytes | loop held, ms |\n|---|---|---|---|---|")
     for hold in holds:
         print(row(hold))

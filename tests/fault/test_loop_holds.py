@@ -14,12 +14,12 @@ WORLD = World(["one", "two"], [uuid.UUID(int=1), uuid.UUID(int=2)], ["group"])
 
 
 def test_every_api_is_asked() -> None:
-    asked = {question.api for question in questions(WORLD, {"": 8})}
+    asked = {question.api for question in questions(WORLD, 8)}
     assert asked | SKIPPED == {api.name for api in APIS}
 
 
 def test_what_is_asked_can_be_read() -> None:
-    for question in questions(WORLD, {"": 8}):
+    for question in questions(WORLD, 8):
         for frame in question.frames:
             reader = Reader(frame)
             header = decode_request_header(reader)
