@@ -34,7 +34,8 @@ PATIENCE_S = 0.05
 PROBE = struct.pack(">ihhih", 15, 18, 0, 1, 5) + b"probe"
 PROBE_EVERY_S = 0.02
 HANG_S_MAX = 1.0
-GROWTH_MIB_MAX = 64.0
+# Two batches may be inflated at a time, each to 32 MiB at most by default.
+GROWTH_MIB_MAX = 96.0
 # No automatic topics: each would be state that the broker is right to keep.
 SETTINGS = {"auto.create.topics.enable": "false", "log.retention.bytes": "50000000"}
 

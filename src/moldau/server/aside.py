@@ -14,8 +14,9 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 THREADS_MAX: Final = 4
-PLACES: Final = 2 * THREADS_MAX
-"""Work of many steps holds on to what is inflated meanwhile. More of it at a time would not be quicker."""
+PLACES: Final = 2
+"""Work of many steps holds on to what is inflated meanwhile, at worst a whole batch of tens of megabytes: one is
+inflated while the loop walks through the other. More of it at a time would cost memory and not be quicker."""
 
 
 class Aside:
