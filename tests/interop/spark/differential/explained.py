@@ -68,6 +68,7 @@ EXPLAINED: tuple[Explained, ...] = (
         (
             "batch/start/below-2",
             "batch/time/negative",
+            "batch/time/crossed",
             "refusal/*/servers-empty",
             "refusal/*/subscribe-bad-name",
             "refusal/*/isolation-word",
@@ -92,6 +93,11 @@ EXPLAINED: tuple[Explained, ...] = (
             "refusal/stream/ending-offsets",
             "refusal/stream/ending-times",
         ),
+    ),
+    Explained(
+        "Trigger.AvailableNow leaves nothing behind, however little it is",
+        OTHER_ROWS,
+        ("stream/min/5-10",),
     ),
     Explained(
         "an option whose name is nearly that of another is taken for a slip",
