@@ -56,7 +56,7 @@ def test_rows_add_up_and_the_query_furthest_behind_tells_the_lag() -> None:
         ]
     ).values()
     (row,) = run_rows([run], NOW)
-    assert (row["rows_in"], row["lag"], row["lag_s"], row["restarts"], row["seen_s_ago"]) == (12, 6, 3.0, 1, 2)
-    assert [query["state_size"] for query in query_rows(run)] == ["2.0 KiB", None, None]
+    assert (row["rows_in"], row["lag"], row["lag_s"], row["restarts"], row["seen_ago_s"]) == (12, 6, 3.0, 1, 2)
+    assert [query["state_bytes"] for query in query_rows(run)] == [2048, None, None]
     assert run_facts(run, NOW)["state"] == "running"
     assert event_rows(run)[0] == {"at": "1970-01-01T00:00:00Z", "event": "started", "query": None, "error": None}
