@@ -13,10 +13,10 @@ from moldau.storage.partition_log import PartitionLog
 from moldau_sim.disk import SimulatedDisk
 from tests.unit.storage.support import (
     NOW_MS,
-    TOPIC_ID,
     append,
     append_internal,
     batch,
+    dirs_with_log,
     kill,
     log_dirs,
     marker,
@@ -113,9 +113,7 @@ def test_derived_files_may_be_lost_or_damaged(kind: str, clean: bool) -> None:
 def test_files_of_the_directory_may_be_lost_or_damaged(kind: str, clean: bool) -> None:
     async def act(how: Damage) -> None:
         disk = SimulatedDisk()
-        dirs = log_dirs(disk, "/data", segment_bytes=2000)
-        await dirs.open()
-        log = dirs.create("t", TOPIC_ID, 0)
+        dirs, log = await dirs_with_log(disk, "/data", segment_bytes=2000)
         for number in range(60):
             append(log, sequenced(number))
         log.advance_start_offset(20)
@@ -143,9 +141,7 @@ def test_files_of_the_directory_may_be_lost_or_damaged(kind: str, clean: bool) -
 def test_a_lost_start_checkpoint_shows_no_more_than_the_segments_hold() -> None:
     async def act(how: Damage) -> None:
         disk = SimulatedDisk()
-        dirs = log_dirs(disk, "/data", segment_bytes=2000)
-        await dirs.open()
-        log = dirs.create("t", TOPIC_ID, 0)
+        dirs, log = await dirs_with_log(disk, "/data", segment_bytes=2000)
         for _ in range(60):
             append(log, batch())
         log.advance_start_offset(35)

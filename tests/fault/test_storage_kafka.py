@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.unit.storage.support import TOPIC_ID, ManualClock, all_records, appen
 
 pytestmark = pytest.mark.interop
 TP = TopicPartition("t", 0)
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COMPLAINTS = ("Mismatches", "Exception", "corrupt", "out of order", "not found", "isvalid: false", "invalid")
 
 
@@ -63,17 +65,17 @@ def test_kafkas_tool_reads_what_moldau_wrote(tmp_path: Path) -> None:
         sequence = 0
         for number in range(600):
             now_ms = clock.now_ms() + number * 10
-            time = now_ms - (chance.randrange(500) if number % 3 == 0 else 0)
+            time_ms = now_ms - (chance.randrange(500) if number % 3 == 0 else 0)
             count, codec, size = chance.randrange(1, 6), chance.choice([0, 1, 2, 3, 4]), chance.randrange(300)
             if number % 7:
-                sent = batch(count, timestamp=time, step_ms=3, size=size, codec=codec)
+                sent = batch(count, timestamp=time_ms, step_ms=3, size=size, codec=codec)
                 append(log, sent, now_ms=now_ms, epoch=number // 200)
                 continue
-            sent = sequenced(sequence, count, transactional=True, timestamp=time, size=size, codec=codec)
+            sent = sequenced(sequence, count, transactional=True, timestamp=time_ms, size=size, codec=codec)
             append(log, sent, now_ms=now_ms, epoch=number // 200)
             sequence += count
             end = build_end_marker(
-                aborted=number % 2 == 0, producer_id=7, producer_epoch=0, coordinator_epoch=1, timestamp=time
+                aborted=number % 2 == 0, producer_id=7, producer_epoch=0, coordinator_epoch=1, timestamp=time_ms
             )
             assert log.append_as_leader(end, number // 200, now_ms, False).error == 0
         assert len(log.segments) > 2
@@ -117,7 +119,7 @@ def produce_to(peer: Kafka) -> list[tuple[bytes, bytes]]:
     """Committed records with every codec, and an aborted transaction among them. What a consumer must find."""
     confluent = pytest.importorskip("confluent_kafka")
     expected: list[tuple[bytes, bytes]] = []
-    for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
+    for number, codec in enumerate(CODECS):
         settings = {"bootstrap.servers": peer.bootstrap, "compression.type": codec, "linger.ms": 5}
         producer = confluent.Producer(settings)
         for index in range(3000):
@@ -131,7 +133,24 @@ def produce_to(peer: Kafka) -> list[tuple[bytes, bytes]]:
         transactional.produce("t", key=b"aborted", value=b"never")
         transactional.flush(60)
         transactional.abort_transaction(60)
+    wait_for_stable_end(peer, len(expected) + 2 * len(CODECS))
     return expected
+
+
+def wait_for_stable_end(peer: Kafka, end_offset: int) -> None:
+    """Until the last marker is written: Kafka writes the markers of a transaction after it has answered its end."""
+    admin_module = pytest.importorskip("confluent_kafka.admin")
+    from confluent_kafka import IsolationLevel
+    from confluent_kafka import TopicPartition as Place
+
+    admin, place = admin_module.AdminClient({"bootstrap.servers": peer.bootstrap}), Place("t", 0)
+    deadline = time.monotonic() + 60
+    while True:
+        asked = {place: admin_module.OffsetSpec.latest()}
+        found = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)[place].result(60).offset
+        if found == end_offset:
+            return
+        assert time.monotonic() < deadline, f"the stable end is {found}, not {end_offset}"
 
 
 async def opened(directory: Path, disk: RealDisk) -> LogDirs:

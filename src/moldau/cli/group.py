@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
 from moldau.cli import group_seek
 from moldau.cli.completing import group_names, topic_names
 from moldau.cli.consent import DRY_RUN, YES, ask
+from moldau.cli.deletion import delete_named
 from moldau.cli.errors import PlainError
 from moldau.cli.group_tables import GroupReport, describe_rows, group_facts, member_rows, seek_rows
-from moldau.cli.left_out import LeftOut
 from moldau.cli.output import FORMAT, Deeds, counted, print_facts, print_rows
 from moldau.cli.quantities import SECONDS
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
@@ -26,6 +26,7 @@ from moldau.model.errors import ErrorCode
 from moldau.model.ids import TopicPartition
 
 T = TypeVar("T")
+P = ParamSpec("P")
 WINDOW_SAMPLES = 10
 """How many looks the verdict of `--watch` is judged by."""
 
@@ -165,33 +166,16 @@ def seek(
 @BOOTSTRAP
 @TIMEOUT
 def delete(names: tuple[str, ...], yes: bool, dry_run: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
-    deeds, left = Deeds(format_), LeftOut("not deleted", names)
+    async def look(cluster: Cluster, name: str) -> str:
+        view = await groups.describe_group(cluster, name)
+        if view.members:
+            raise _occupied(name, view.members)
+        return counted(len(await groups.committed_offsets(cluster, name)), "offset")
 
-    async def look(cluster: Cluster) -> dict[str, str]:
-        found = {}
-        for name in names:
-            left.begin(name)
-            view = await groups.describe_group(cluster, name)
-            if view.members:
-                raise _occupied(name, view.members)
-            found[name] = counted(len(await groups.committed_offsets(cluster, name)), "offset")
-        return found
-
-    async def remove(cluster: Cluster) -> None:
-        for name in found:
-            left.begin(name)
-            await groups.delete_group(cluster, name)
-            left.done(name)
-            deeds.tell(f"deleted {name}", group=name, deleted=True)
-
-    with deeds, left:
-        found = with_cluster(bootstrap, _explained(look), timeout_s=timeout_s)
-        if dry_run:
-            for name, contents in found.items():
-                deeds.tell(f"{name} would be deleted: {contents}", group=name, deleted=False)
-            return
-        ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
-        with_cluster(bootstrap, _explained(remove), timeout_s=timeout_s)
+    delete_named(
+        "group", names, _explained(look), _explained(groups.delete_group),
+        yes=yes, dry_run=dry_run, format_=format_, bootstrap=bootstrap, timeout_s=timeout_s,
+    )  # fmt: skip
 
 
 @group.command(
@@ -293,12 +277,14 @@ def _occupied(name: str, members: Sequence[groups.MemberView] = ()) -> PlainErro
     return PlainError("MD-2008", "the group has members", facts=facts, fixes=["stop its consumers, then try again"])
 
 
-def _explained(work: Callable[[Cluster], Awaitable[T]]) -> Callable[[Cluster], Awaitable[T]]:
+def _explained(
+    work: Callable[Concatenate[Cluster, P], Awaitable[T]],
+) -> Callable[Concatenate[Cluster, P], Awaitable[T]]:
     """Turn refusals that only groups know into plain words."""
 
-    async def explained(cluster: Cluster) -> T:
+    async def explained(cluster: Cluster, /, *more: P.args, **named: P.kwargs) -> T:
         try:
-            return await work(cluster)
+            return await work(cluster, *more, **named)
         except BrokerRefused as refusal:
             if refusal.code is ErrorCode.GROUP_ID_NOT_FOUND:
                 raise await _unknown(cluster, refusal.subject) from refusal

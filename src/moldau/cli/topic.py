@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from moldau.cli.completing import topic_names
-from moldau.cli.consent import DRY_RUN, YES, ask
+from moldau.cli.consent import DRY_RUN, YES
+from moldau.cli.deletion import delete_named
 from moldau.cli.errors import PlainError
 from moldau.cli.left_out import LeftOut
 from moldau.cli.output import FORMAT, Deeds, counted, print_document, print_rows
@@ -205,37 +206,20 @@ def delete(
     bootstrap: str,
     timeout_s: float,
 ) -> None:
-    deeds, left = Deeds(format_), LeftOut("not deleted", names)
+    async def look(cluster: Cluster, name: str) -> str:
+        view = await cluster.topic(name)
+        if view.is_reserved and not internal:
+            raise _reserved(name)
+        partitions = [TopicPartition(name, p.index) for p in view.partitions]
+        first = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+        last = await list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+        offsets = sum(last[tp][0] - first[tp][0] for tp in partitions)
+        return f"{counted(len(partitions), 'partition')}, {counted(offsets, 'offset')}"
 
-    async def look(cluster: Cluster) -> dict[str, str]:
-        found = {}
-        for name in dict.fromkeys(names):
-            left.begin(name)
-            view = await cluster.topic(name)
-            if view.is_reserved and not internal:
-                raise _reserved(name)
-            partitions = [TopicPartition(name, p.index) for p in view.partitions]
-            first = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
-            last = await list_offsets(cluster, dict.fromkeys(partitions, LATEST))
-            offsets = sum(last[tp][0] - first[tp][0] for tp in partitions)
-            found[name] = f"{counted(len(partitions), 'partition')}, {counted(offsets, 'offset')}"
-        return found
-
-    async def remove(cluster: Cluster) -> None:
-        for name in found:
-            left.begin(name)
-            await admin.delete_topic(cluster, name)
-            left.done(name)
-            deeds.tell(f"deleted {name}", topic=name, deleted=True)
-
-    with deeds, left:
-        found = with_cluster(bootstrap, look, timeout_s=timeout_s)
-        if dry_run:
-            for name, contents in found.items():
-                deeds.tell(f"{name} would be deleted: {contents}", topic=name, deleted=False)
-            return
-        ask(f"Delete {'; '.join(f'{name} ({contents})' for name, contents in found.items())}?", yes=yes)
-        with_cluster(bootstrap, remove, timeout_s=timeout_s)
+    delete_named(
+        "topic", names, look, admin.delete_topic,
+        yes=yes, dry_run=dry_run, format_=format_, bootstrap=bootstrap, timeout_s=timeout_s,
+    )  # fmt: skip
 
 
 def _reserved(name: str) -> PlainError:

@@ -133,6 +133,13 @@ def log_dirs(disk: Disk, *paths: str, clock: ManualClock | None = None, **settin
     return LogDirs(disk, paths, clock or ManualClock(), lambda _: resolved, entropy=SeededEntropy(), cluster_id="c")
 
 
+async def dirs_with_log(disk: Disk, *paths: str, **settings: Any) -> tuple[LogDirs, PartitionLog]:
+    """Opened directories and one empty log, t-0, in them."""
+    dirs = log_dirs(disk, *paths, **settings)
+    await dirs.open()
+    return dirs, dirs.create("t", TOPIC_ID, 0)
+
+
 def kill(dirs: LogDirs) -> None:
     """What a killed process leaves: locks gone, nothing written."""
     dirs.flush_set.flush_all()

@@ -17,10 +17,10 @@ from moldau_sim.process import Process
 
 from .support import (
     NOW_MS,
-    TOPIC_ID,
     append,
     append_internal,
     batch,
+    dirs_with_log,
     kill,
     log_dirs,
     marker,
@@ -173,9 +173,7 @@ def test_recovery_does_not_believe_the_page_cache_after_a_failed_sync(flushed: i
     async def act() -> None:
         drive = Drive(random.Random(1))
         drive.make_dirs("/data", durable=True)
-        first = log_dirs(SimulatedDisk(drive, Process("first")), "/data")
-        await first.open()
-        log = first.create("t", TOPIC_ID, 0)
+        first, log = await dirs_with_log(SimulatedDisk(drive, Process("first")), "/data")
         for _ in range(flushed):
             append(log, batch(size=700))
         await log.sync()
@@ -205,9 +203,7 @@ def test_recovery_keeps_what_a_killed_process_left_in_memory() -> None:
     async def act() -> None:
         drive = Drive(random.Random(1))
         drive.make_dirs("/data", durable=True)
-        first = log_dirs(SimulatedDisk(drive, Process("first")), "/data")
-        await first.open()
-        log = first.create("t", TOPIC_ID, 0)
+        first, log = await dirs_with_log(SimulatedDisk(drive, Process("first")), "/data")
         for _ in range(3):
             append(log, batch())
         first.flush_set.flush_all()
@@ -222,9 +218,7 @@ def test_recovery_keeps_what_a_killed_process_left_in_memory() -> None:
 
 def test_a_cut_is_told_with_its_reason(disk: RealDisk, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def act() -> None:
-        dirs = log_dirs(disk, str(tmp_path))
-        await dirs.open()
-        log = dirs.create("t", TOPIC_ID, 0)
+        dirs, log = await dirs_with_log(disk, str(tmp_path))
         for _ in range(3):
             append(log, batch())
         kill(dirs)
