@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from moldau.broker.found_logs import Standing, standing_of
 from moldau.broker.partition import Partition
 from moldau.broker.partitions import PartitionTable
 from moldau.core.log.settings import LogSettings
@@ -30,7 +31,7 @@ from moldau.ports import Disk
 from moldau.runtime.tasks import TaskScope
 from moldau.storage.directory import LogDirectory
 from moldau.storage.log_dirs import LogDirs
-from moldau.storage.names import STRAY_DIR_SUFFIX
+from moldau.storage.names import PARTITION_METADATA, STRAY_DIR_SUFFIX
 from moldau.storage.partition_log import PartitionLog
 
 LOGS_PER_TURN: Final = 8
@@ -255,25 +256,31 @@ class PartitionHost:
         self._disk.rename(found.path, f"{found.directory}/{key}.{unique}{STRAY_DIR_SUFFIX}")
         self._disk.sync_dir(found.directory)
 
+    def _give_id(self, key: TopicPartition, found: PartitionLog, topic_id: bytes) -> None:
+        """Name and partition are known, so the records are this topic's, whatever became of the small file."""
+        log.warning(
+            "%s: %s was lost or damaged; written again with the topic id the metadata has", key, PARTITION_METADATA
+        )
+        try:
+            self._log_dirs.set_topic_id(found, topic_id)
+        except DiskFailed as problem:
+            found.home.fail(str(problem))
+
     def _settle_leftovers(self, image: MetadataImage) -> tuple[list[str], list[str]]:
         deleted: list[str] = []
         stray: list[str] = []
         for key, found in list(self._log_dirs.logs.items()):
-            topic = image.topics_by_name.get(key.topic)
-            partition = None if topic is None else topic.partition(key.partition)
-            if (
-                topic is not None
-                and partition is not None
-                and found.topic_id == topic.topic_id
-                and self._node_id in partition.replicas
-            ):
-                continue
-            if found.topic_id in image.graves:
-                self._log_dirs.delete(key.topic, key.partition)
-                deleted.append(str(key))
-            else:
-                self._set_aside(key, found)
-                stray.append(str(key))
+            match standing_of(image, self._node_id, key, found.topic_id):
+                case Standing.HOSTED:
+                    continue
+                case Standing.ID_DAMAGED:
+                    self._give_id(key, found, image.topics_by_name[key.topic].topic_id)
+                case Standing.DELETED:
+                    self._log_dirs.delete(key.topic, key.partition)
+                    deleted.append(str(key))
+                case Standing.ELSEWHERE | Standing.UNKNOWN:
+                    self._set_aside(key, found)
+                    stray.append(str(key))
         for name in deleted:
             log.info("removed %s: its topic was deleted before this node stopped", name)
         for name in stray:

@@ -10,6 +10,7 @@ from moldau.model.errors import Refused
 from moldau.node.compose import Node
 from moldau.records.builder import BatchBuilder
 from moldau.server.context import Peer, RequestContext
+from moldau_sim.disk import SimulatedDisk
 from moldau_sim.world import Host, World, quiet_garbage
 
 DATA = "/data"
@@ -35,6 +36,10 @@ class Machine:
     def kill(self) -> None:
         """kill -9: the process is gone, the page cache stays."""
         self.host.crash(power_loss=False)
+
+    def disk(self) -> SimulatedDisk:
+        """The machine's disk while no node runs, for whoever wants to damage something."""
+        return SimulatedDisk(self.host.drive)
 
     def folders(self, path: str = DATA) -> list[str]:
         """Folders of partitions with files in them, also those set aside or being deleted."""
