@@ -95,7 +95,7 @@ def _section(
     head = ["key", "type", "default", "allowed", *(["changeable"] if broker else []), "here", "meaning"]
     lines = [f"## {title.rstrip('.')}", "", _row(head), _row(["---"] * len(head))]
     for option in options:
-        if option.internal:
+        if option.internal and not option.name.startswith("moldau."):
             continue
         meaning = option.doc + ("" if note is None else note(option))
         lines.append(

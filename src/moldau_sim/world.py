@@ -87,6 +87,7 @@ class Host:
         self.world = world
         self.name = name
         self.settings = dict(settings)
+        self.adopt_logs = False
         self.drive = Drive(world.chance(f"{name}/drive"), world.trace)
         self.clock = SimulatedClock(world.loop)
         self.drive.now_ms = self.clock.now_ms
@@ -111,7 +112,7 @@ class Host:
         self.world.trace.add(f"{process.name} starts")
         ports = self._ports(process)
         settings = Settings.from_sources(overrides=self.settings)
-        node = process.run(lambda: Node(settings, ports))
+        node = process.run(lambda: Node(settings, ports, adopt_logs=self.adopt_logs))
         try:
             await self.run(node.start(), process)
         except ProcessDied:

@@ -150,6 +150,7 @@ def check_cluster(bootstrap: str) -> Iterator[Finding]:
     from moldau.cli import doctor_loop
     from moldau.cli.errors import PlainError
     from moldau.cli.session import with_cluster
+    from moldau.cli.topic_hold import held_topics
     from moldau.client.cluster import Cluster
 
     area = "cluster"
@@ -166,6 +167,10 @@ def check_cluster(bootstrap: str) -> Iterator[Finding]:
         found.append(_count(area, lagging, WARNING, "partition", "with replicas out of sync", "all replicas in sync"))
         if count > 1 and single:
             found.append(_count(area, single, WARNING, "topic", "with a single replica", ""))
+        held = await held_topics(cluster)
+        if held:
+            text = "neither deleted from nor compacted, as their settings were lost"
+            found.append(_count(area, held, WARNING, "topic", text, "", "moldau topic confirm --all"))
         quick, text = doctor_loop.answers(await doctor_loop.answer_times_ms(cluster))
         found.append(Finding(area, OK if quick else WARNING, text))
         return found
@@ -184,12 +189,11 @@ def check_loop(data_dir: Path) -> Iterator[Finding]:
     yield Finding("cluster", OK if well else WARNING, text, "" if well else fix)
 
 
-def _count(area: str, names: list[str], state: str, noun: str, problem: str, fine: str) -> Finding:
+def _count(area: str, names: list[str], state: str, noun: str, problem: str, fine: str, fix: str = "") -> Finding:
     if not names:
         return Finding(area, OK, fine)
-    return Finding(
-        area, state, f"{counted(len(names), noun)} {problem}: {', '.join(names[:5])}{' ...' * (len(names) > 5)}"
-    )
+    text = f"{counted(len(names), noun)} {problem}: {', '.join(names[:5])}{' ...' * (len(names) > 5)}"
+    return Finding(area, state, text, fix)
 
 
 def _print(findings: list[Finding]) -> None:

@@ -158,6 +158,21 @@ CATALOGUE: Final[dict[str, Explanation]] = {
         "The operating system refused to read or write where the data lives. After a failed flush moldau stops using"
         " that directory until it is restarted, because what was written since cannot be trusted.",
     ),
+    "MD-4002": Explanation(
+        "the metadata is lost",
+        "moldau has served this directory before, but metadata.db, where it keeps topics, their ids and their settings,"
+        " is gone, damaged or older than its copy. Serving the logs with default settings could delete records that"
+        " were to be kept. `moldau store restore` makes it anew from the newest sound copy beside the logs. Without a"
+        " copy, `moldau up --adopt-logs` takes the topics in from disk; neither retention nor compaction touches them"
+        " until `moldau topic confirm`.",
+    ),
+    "MD-4003": Explanation(
+        "the metadata does not know these logs",
+        "The directory holds records of topics that its metadata has never heard of, so a part of the metadata was lost"
+        " or somebody put folders there. `moldau store restore` looks for a newer copy; `moldau up --adopt-logs` takes"
+        " the topics in and keeps them whole until they are confirmed; folders that do not belong there can be moved"
+        " away.",
+    ),
 }
 
 

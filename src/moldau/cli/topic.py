@@ -14,6 +14,7 @@ from moldau.cli.left_out import LeftOut
 from moldau.cli.output import FORMAT, Deeds, counted, print_document, print_rows
 from moldau.cli.pairs import parse_settings
 from moldau.cli.session import BOOTSTRAP, TIMEOUT, with_cluster
+from moldau.cli.topic_hold import held_topics, release, retention_of
 from moldau.cli.topic_tables import show_topic, topic_facts
 from moldau.cli.topic_trim import trim_targets
 from moldau.client import admin
@@ -220,6 +221,36 @@ def delete(
         "topic", names, look, admin.delete_topic,
         yes=yes, dry_run=dry_run, format_=format_, bootstrap=bootstrap, timeout_s=timeout_s,
     )  # fmt: skip
+
+
+@topic.command(help="End the hold on topics that were taken in from disk: retention and compaction work again.")
+@click.argument("names", nargs=-1, shell_complete=topic_names)
+@click.option("--all", "every", is_flag=True, help="Every topic that is held.")
+@click.option("--dry-run", is_flag=True, help="Only show the settings that would count.")
+@FORMAT
+@BOOTSTRAP
+@TIMEOUT
+def confirm(names: tuple[str, ...], every: bool, dry_run: bool, format_: str, bootstrap: str, timeout_s: float) -> None:
+    if bool(names) == every:
+        raise click.UsageError("Name topics, or say --all.")
+    deeds, left = Deeds(format_), LeftOut("not confirmed", names)
+
+    async def work(cluster: Cluster) -> None:
+        held = await held_topics(cluster)
+        for name in held if every else dict.fromkeys(names):
+            left.begin(name)
+            await cluster.topic(name)
+            policy = await retention_of(cluster, name)
+            if name in held and not dry_run:
+                await release(cluster, name)
+            left.done(name)
+            said = "was not held" if name not in held else "would be confirmed" if dry_run else "confirmed"
+            deeds.tell(f"{name} {said}: {policy}", topic=name, confirmed=name in held and not dry_run, settings=policy)
+        if every and not held and format_ == "table":
+            click.echo("no topic is held")
+
+    with deeds, left:
+        with_cluster(bootstrap, work, timeout_s=timeout_s)
 
 
 def _reserved(name: str) -> PlainError:

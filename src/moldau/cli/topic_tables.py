@@ -13,6 +13,7 @@ from moldau.client import admin
 from moldau.client.cluster import Cluster
 from moldau.client.offsets import EARLIEST, LATEST, list_offsets
 from moldau.model.ids import TopicPartition
+from moldau.model.options import RETENTION_HOLD
 
 
 async def topic_facts(cluster: Cluster, name: str, sizes: Mapping[TopicPartition, int]) -> dict[str, Any]:
@@ -50,6 +51,8 @@ def show_topic(facts: dict[str, Any], *, plot: bool) -> None:
     print_facts({**facts, "offsets": f"{offsets:,} from start to end", "size_bytes": size_bytes}, "table")
     for key, value in settings.items():
         click.echo(f"  {key}={value}")
+    if settings.get(RETENTION_HOLD) == "true":
+        click.echo(f"  held: nothing is deleted or compacted until `moldau topic confirm {facts['topic']}`")
     click.echo()
     print_rows(rows, "table")
     if plot:

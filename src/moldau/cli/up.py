@@ -38,6 +38,11 @@ LOOPBACK = "localhost"
     " port from 9192 to 9201]",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep nothing: the data goes when the broker stops.")
+@click.option(
+    "--adopt-logs",
+    is_flag=True,
+    help="Serve logs whose metadata is lost: topics are taken in from disk and kept whole until confirmed.",
+)
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable.")
 @click.option(
     "--config",
@@ -57,6 +62,7 @@ def up(
     data_dir: Path | None,
     listen: str | None,
     ephemeral: bool,
+    adopt_logs: bool,
     sets: tuple[str, ...],
     config_file: Path | None,
     log_level: str | None,
@@ -76,11 +82,14 @@ def up(
         settings = _settings(config_file, overrides, scratch or data_dir, listen)
         home = Path(settings.log_dirs[0])
         if detach:
-            _detach(home, data_dir, _arguments(data_dir, listen, sets, config_file, log_level or "info", log_format))
+            again = _arguments(data_dir, listen, sets, config_file, log_level or "info", log_format)
+            _detach(home, data_dir, again + ["--adopt-logs"] * adopt_logs)
             return
         for directory in settings.log_dirs:
             _refuse_if_served(Path(directory))
-        _serve(settings, began, log_level or "warning", log_format, log_file, ephemeral=ephemeral)
+        _serve(
+            settings, began, log_level or "warning", log_format, log_file, ephemeral=ephemeral, adopt_logs=adopt_logs
+        )
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -179,10 +188,17 @@ def in_use(data_dir: Path, facts: list[tuple[str, str]]) -> PlainError:
 
 
 def _serve(
-    settings: Settings, began: float, log_level: str, log_format: str, log_file: str, *, ephemeral: bool
+    settings: Settings,
+    began: float,
+    log_level: str,
+    log_format: str,
+    log_file: str,
+    *,
+    ephemeral: bool,
+    adopt_logs: bool,
 ) -> None:
     from moldau.cli.recovery_bar import RecoveryBar
-    from moldau.node.lifecycle import AddressInUse, DirectoryInUse, NodeFailed, run
+    from moldau.node.lifecycle import AddressInUse, DirectoryInUse, MetadataLost, NodeFailed, UnknownLogs, run
     from moldau.runtime.logs import configure
 
     configure(level=log_level, as_json=log_format == "json", path=log_file)
@@ -198,11 +214,15 @@ def _serve(
             _greet(data_dir, bootstrap, time.monotonic() - began, ephemeral)
 
     try:
-        run(settings, ready=ready, progress=bar.update)
+        run(settings, ready=ready, progress=bar.update, adopt_logs=adopt_logs)
     except AddressInUse as failure:
         raise _cannot_listen(failure) from failure
     except DirectoryInUse as failure:
         raise _cannot_use(failure) from failure
+    except (MetadataLost, UnknownLogs) as failure:
+        from moldau.cli.lost_metadata import explained
+
+        raise explained(failure) from failure
     except NodeFailed as failure:
         raise PlainError(
             "MD-4001",

@@ -81,4 +81,5 @@ def log_settings(values: Mapping[str, Any]) -> LogSettings:
         preallocate=values["preallocate"],
         insync_replicas_min=values["min.insync.replicas"],
         unclean_leader_election=values["unclean.leader.election.enable"],
+        held=values["moldau.retention.hold"],
     )

@@ -51,5 +51,9 @@ class StoreFailed(WorldError):
     """The metadata store did not take or give what was asked."""
 
 
+class StoreDamaged(StoreFailed):
+    """What the store holds is not what was written to it."""
+
+
 class Fenced(StoreFailed):
     """Another controller holds a newer fence; whoever sees this is no longer the controller."""

@@ -75,6 +75,12 @@ class ResourceType(enum.IntEnum):
     GROUP = 32
 
 
+RETENTION_HOLD: Final = "moldau.retention.hold"
+"""Topic key that keeps retention and compaction away: of a topic that was taken in from disk, nobody knows yet how
+long its records are to be kept."""
+ENDS_HOLD: Final = frozenset({"retention.ms", "retention.bytes", "cleanup.policy"})
+"""Whoever says how long records are kept has made up his mind: setting one of these ends the hold."""
+
 BOOLEAN: Final = Kind.BOOLEAN
 STRING: Final = Kind.STRING
 INT: Final = Kind.INT

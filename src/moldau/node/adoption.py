@@ -1,5 +1,5 @@
-"""Serving a log directory that Kafka wrote: the topics found there become metadata, with the settings that Kafka's
-own metadata log has for them when it lies there too."""
+"""Serving logs that no metadata knows, written by Kafka or left when moldau's own was lost: the topics found there
+become metadata, with the settings that Kafka's own metadata log has for them when it lies there too."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from moldau.core.metadata.commands import (
     AlterConfigsReply,
     ConfigReplacement,
 )
+from moldau.core.metadata.image import MetadataImage
 from moldau.core.metadata.internal_topics import InternalTopicSettings, internal_topic
 from moldau.model.errors import Refused
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
-from moldau.model.options import ResourceType
+from moldau.model.options import RETENTION_HOLD, ResourceType
 from moldau.node.kafka_metadata import KafkaMetadata
+from moldau.ports import Chance
+from moldau.storage.log_dirs import LogDirs
 from moldau.storage.partition_log import PartitionLog
 
 log = logging.getLogger("moldau.node")
@@ -33,18 +36,17 @@ def topics_on_disk(
     internal: InternalTopicSettings,
     kafka: KafkaMetadata,
 ) -> AdoptTopics:
-    """The command that takes in everything on disk that carries a topic id."""
+    """The command that takes in these logs; each carries a topic id by now."""
     by_topic: dict[tuple[str, bytes], list[AdoptedPartition]] = {}
+    signed: dict[bytes, bool] = {}
     for key, found in sorted(logs.items()):
-        if found.topic_id == NO_TOPIC_ID:
-            log.warning("%s carries no topic id (written before Kafka 2.8?): it is not taken in", key)
-            continue
         part = AdoptedPartition(key.partition, int(found.latest_epoch), found.home.directory_id)
         by_topic.setdefault((key.topic, found.topic_id), []).append(part)
+        signed[found.topic_id] = signed.get(found.topic_id, False) or found.home.signed
     return AdoptTopics(
         node_id,
         tuple(
-            AdoptedTopic(name, topic_id, tuple(parts), kafka.topic_configs(name) or _configs(name, internal))
+            AdoptedTopic(name, topic_id, tuple(parts), _configs(name, topic_id, signed[topic_id], internal, kafka))
             for (name, topic_id), parts in by_topic.items()
         ),
         max(
@@ -54,9 +56,28 @@ def topics_on_disk(
     )
 
 
-def _configs(name: str, internal: InternalTopicSettings) -> tuple[tuple[str, str], ...]:
-    known = internal_topic(name, internal, brokers=1)
-    return () if known is None else tuple((key, value) for key, value in known.configs if value is not None)
+def give_ids(log_dirs: LogDirs, logs: Mapping[TopicPartition, PartitionLog], chance: Chance) -> None:
+    """A log without a topic id (damaged, or of Kafka before 2.8) gets that of its topic's other partitions, or one of
+    its own: records without a name for machines are still records."""
+    ids = {key.topic: found.topic_id for key, found in sorted(logs.items()) if found.topic_id != NO_TOPIC_ID}
+    for key, found in sorted(logs.items()):
+        if found.topic_id == NO_TOPIC_ID:
+            log.warning("%s carries no topic id: it gets one", key)
+            log_dirs.set_topic_id(found, ids.setdefault(key.topic, chance.randbytes(16)))
+
+
+def _configs(
+    name: str, topic_id: bytes, signed: bool, internal: InternalTopicSettings, kafka: KafkaMetadata
+) -> tuple[tuple[str, str], ...]:
+    """What Kafka's metadata says about the topic. Where it is not known to be all, or moldau has served the directory
+    since, the topic is held until somebody confirms its settings: the defaults might delete what was to be kept."""
+    told = kafka.topic_configs(name)
+    own = internal_topic(name, internal, brokers=1)
+    if own is not None:
+        return told or tuple((key, value) for key, value in own.configs if value is not None)
+    if kafka.knows(topic_id) and not signed:
+        return told
+    return (*told, (RETENTION_HOLD, "true"))
 
 
 def tell_adopted(command: AdoptTopics, reply: AdoptTopicsReply, kafka: KafkaMetadata) -> None:
@@ -64,17 +85,28 @@ def tell_adopted(command: AdoptTopics, reply: AdoptTopicsReply, kafka: KafkaMeta
     for topic, outcome in zip(command.topics, reply.outcomes, strict=True):
         if isinstance(outcome, Refused):
             log.warning("topic %s on disk is not taken in: %s", topic.name, outcome.detail)
-    if taken and kafka.found:
+    if not taken:
+        return
+    held = [t.name for t in command.topics if (RETENTION_HOLD, "true") in t.configs and t.name in taken]
+    origin = "and their settings from a log directory of Kafka" if not held else "from disk"
+    log.warning("took in %s %s: %s", _counted(taken), origin, _shortened(taken))
+
+
+def tell_held(image: MetadataImage) -> None:
+    """At every start, until somebody has decided."""
+    held = [name for (kind, name), configs in sorted(image.configs.items()) if _is_held(kind, configs)]
+    if held:
         log.warning(
-            "took in %s and their settings from a log directory of Kafka: %s", _counted(taken), _shortened(taken)
+            "%s taken in without settings: neither retention nor compaction touches %s (%s) until `moldau topic "
+            "confirm NAME`, or until retention.ms, retention.bytes or cleanup.policy is set",
+            _counted(held),
+            "it" if len(held) == 1 else "them",
+            _shortened(held),
         )
-    elif taken:
-        log.warning(
-            "took in %s from a log directory without metadata: %s. Their topic-level settings are not known "
-            "here and start with the broker's defaults; set again those that matter (moldau config --help)",
-            _counted(taken),
-            _shortened(taken),
-        )
+
+
+def _is_held(kind: int, configs: Mapping[str, str]) -> bool:
+    return kind == ResourceType.TOPIC and configs.get(RETENTION_HOLD, "").lower() == "true"
 
 
 def _counted(names: list[str]) -> str:

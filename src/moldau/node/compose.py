@@ -23,7 +23,7 @@ from moldau.broker.transactions.coordinator import TransactionCoordinator
 from moldau.config.live import LiveSettings
 from moldau.config.settings import Settings
 from moldau.config.validation import SettingsJudge
-from moldau.controller.loop import Controller, load_image
+from moldau.controller.loop import Controller
 from moldau.core.log.settings import LogSettings
 from moldau.core.metadata.commands import AssignDirectories, RegisterBroker, ReplicaDirectory
 from moldau.core.metadata.delta import MetadataDelta
@@ -35,11 +35,13 @@ from moldau.model.errors import Refused
 from moldau.model.failures import DirectoryLocked, DiskFailed, Fenced, WorldError
 from moldau.model.ids import TopicPartition
 from moldau.model.options import ResourceType
-from moldau.node import loop_figures
+from moldau.node import adoption, loop_figures
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
-from moldau.node.surroundings import absolute, listeners_of, open_store
+from moldau.node.metadata_guard import open_metadata
+from moldau.node.surroundings import absolute, listeners_of
 from moldau.node.telling import tell_changes
+from moldau.node.unknown_logs import logs_to_adopt
 from moldau.node.upkeep import apply_changes, new_cleaner
 from moldau.node.wanted_topics import create_wanted_topics
 from moldau.ports import MetadataStore
@@ -54,10 +56,10 @@ from moldau.storage.directory import LogDirectory
 from moldau.storage.flush_set import FlushSet
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.open_dirs import OpenProgress
+from moldau.storage.partition_log import PartitionLog
 
 __all__ = ["Node", "Ports"]
 
-STORE_FILE: Final = "metadata.db"
 LEASE_MS: Final = 10 * 365 * 24 * 3600 * 1000
 """The embedded store belongs to whoever holds the locks of the log directories. A lease that had to be renewed would
 keep an idle disk awake, and a laptop that slept past its end would find itself fenced by nobody. A store that several
@@ -71,8 +73,11 @@ log = logging.getLogger("moldau.node")
 class Node:
     """One broker. `await start()`, then clients are served until `await stop()`."""
 
-    def __init__(self, settings: Settings, ports: Ports) -> None:
+    def __init__(self, settings: Settings, ports: Ports, *, adopt_logs: bool = False) -> None:
         self._ports = ports
+        self._adopt_logs = adopt_logs
+        """Take in logs whose metadata was lost, instead of refusing to start."""
+        self._to_adopt: dict[TopicPartition, PartitionLog] = {}
         self.live = LiveSettings(settings)
         self.images = Images()
         self.partitions = PartitionTable()
@@ -118,7 +123,7 @@ class Node:
             known = await self._open_store()
             await self._open_logs(known, progress)
             await self._start_controller(known)
-            await self._start_hosting(known)
+            await self._start_hosting()
             await self._listen()
         except BaseException:
             await self._close()
@@ -144,8 +149,7 @@ class Node:
             disk.make_dirs(first)
         except DiskFailed as problem:
             raise DirectoryInUse(first, str(problem)) from problem
-        self.store = await open_store(f"{first}/{STORE_FILE}", self._ports)
-        known = (await load_image(self.store)).image
+        self.store, known = await open_metadata(self._ports, identity, adopt_logs=self._adopt_logs)
         self.cluster_id = (
             identity.cluster_id
             or known.cluster_id
@@ -182,6 +186,7 @@ class Node:
             if isinstance(problem, DirectoryLocked):
                 raise DirectoryInUse(problem.directory, str(problem), locked=True) from problem
             raise DirectoryInUse(settings.log_dirs[0], str(problem)) from problem
+        self._to_adopt = logs_to_adopt(known, self.node_id, self.log_dirs, adopt_logs=self._adopt_logs)
 
     async def _start_controller(self, known: MetadataImage) -> None:
         assert self.store is not None
@@ -220,10 +225,10 @@ class Node:
             )
         )
 
-    async def _start_hosting(self, known: MetadataImage) -> None:
+    async def _start_hosting(self) -> None:
         assert self.log_dirs is not None
-        if not known.cluster_id and self.log_dirs.logs:
-            await self._adopt(self.log_dirs)
+        if self._to_adopt:
+            await self._adopt(self.log_dirs, self._to_adopt)
         host = PartitionHost(
             node_id=self.node_id,
             log_dirs=self.log_dirs,
@@ -235,22 +240,25 @@ class Node:
         )
         host.on_placed = lambda placed: self._spawn(self._tell_directories(placed), "directories")
         await host.reconcile(self.images.image)
+        self.log_dirs.sign()
         self.host = host
+        adoption.tell_held(self.images.image)
         await create_wanted_topics(self.settings, self._submit)
 
-    async def _adopt(self, log_dirs: LogDirs) -> None:
-        """The directories hold logs, but the metadata begins today: somebody else wrote them."""
-        from moldau.node import adoption, kafka_metadata
+    async def _adopt(self, log_dirs: LogDirs, logs: dict[TopicPartition, PartitionLog]) -> None:
+        """The directories hold logs that the metadata does not know: somebody else wrote them, or it was lost."""
+        from moldau.node import kafka_metadata
 
         disk = self._ports.disk
         kafka = await disk.off_loop(lambda: kafka_metadata.read_kafka_metadata(disk, self.settings.log_dirs))
         internal = internal_topic_settings(self.settings)
-        topics = adoption.topics_on_disk(self.node_id, log_dirs.logs, internal, kafka)
+        adoption.give_ids(log_dirs, logs, log_dirs.chance)
+        topics = adoption.topics_on_disk(self.node_id, logs, internal, kafka)
         adoption.tell_adopted(topics, await self._submit(topics), kafka)
         brokers = adoption.broker_settings(self.node_id, kafka)
         if brokers.resources:
             adoption.tell_settings(brokers, await self._submit(brokers))
-        for key, found in log_dirs.logs.items():  # opened before their topics' settings were known
+        for key, found in logs.items():  # opened before their topics' settings were known
             found.update_settings(self._log_settings(self.images.image, key.topic))
 
     async def _listen(self) -> None:

@@ -15,6 +15,28 @@ class AddressInUse(WorldError):
         self.taken = taken
 
 
+class MetadataLost(WorldError):
+    """Moldau wrote this directory, but what it knew about the topics in it is gone or cannot be trusted."""
+
+    def __init__(self, directory: str, why: str, copies: str = "") -> None:
+        super().__init__(f"{directory}: {why}")
+        self.directory = directory
+        self.why = why
+        self.copies = copies
+        """What there is to restore it from, in words."""
+
+
+class UnknownLogs(WorldError):
+    """The directory holds records of topics that the metadata does not know."""
+
+    def __init__(self, directory: str, logs: tuple[tuple[str, int], ...]) -> None:
+        names = ", ".join(name for name, _ in logs)
+        super().__init__(f"{directory}: the metadata does not know {names}")
+        self.directory = directory
+        self.logs = logs
+        """(partition, bytes) of each."""
+
+
 class DirectoryInUse(WorldError):
     """A log directory cannot be used: locked by another process, another node's, or not a directory at all."""
 

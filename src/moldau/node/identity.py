@@ -10,7 +10,7 @@ from moldau.config.sources import Assigned
 from moldau.model.failures import DiskFailed
 from moldau.node.failures import DirectoryInUse
 from moldau.ports import Chance, Disk
-from moldau.storage.checkpoints import MetaProperties, decode_meta
+from moldau.storage.checkpoints import MOLDAU, MetaProperties, decode_meta
 from moldau.storage.names import META_PROPERTIES
 
 
@@ -19,20 +19,24 @@ class Identity(NamedTuple):
     """With the node id that the log directories carry, when nobody set another."""
     cluster_id: str
     """Empty when no directory belongs to a cluster yet."""
+    signed: bool = False
+    """Whether moldau has served one of the directories before, so that there must be metadata."""
 
 
 def read_identity(disk: Disk, settings: Settings) -> Identity:
     """What `meta.properties` of the log directories say. A node id found there counts unless one was set: a directory
     written by Kafka is then served under the id it was written with."""
     cluster_id = ""
+    signed = False
     for directory in settings.log_dirs:
         meta = _read(disk, directory)
         cluster_id = cluster_id or meta.cluster_id
+        signed = signed or meta.written_by == MOLDAU
         if meta.node_id >= 0 and meta.node_id != settings.node_id and not settings.is_set("node.id"):
             text = str(meta.node_id)
             found = Assigned(text, meta.node_id, f"{directory}/{META_PROPERTIES}")
             settings = Settings({**settings.static, "node.id": found}, settings.notices)
-    return Identity(settings, cluster_id)
+    return Identity(settings, cluster_id, signed)
 
 
 def _read(disk: Disk, directory: str) -> MetaProperties:

@@ -39,10 +39,15 @@ class KafkaMetadata:
         """(resource type, resource name) -> overrides."""
         self.next_producer_id = 0
         self.found = False
+        self.damaged = False
         self._names: dict[bytes, str] = {}
 
     def topic_configs(self, name: str) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(self.configs.get((ResourceType.TOPIC, name), {}).items()))
+
+    def knows(self, topic_id: bytes) -> bool:
+        """Whether the overrides of a topic are known to be all there are."""
+        return topic_id in self._names and not self.damaged
 
     def replay(self, value: bytes) -> None:
         reader = Reader(value)
@@ -82,6 +87,7 @@ def read_kafka_metadata(disk: Disk, directories: Iterable[str]) -> KafkaMetadata
             for value in _values(disk, folder):
                 metadata.replay(value)
         except (CorruptBatch, WireError, DiskFailed, FileNotFoundError) as problem:
+            metadata.damaged = True
             log.warning("Kafka's metadata in %s is damaged; what follows the damage is not known: %s", folder, problem)
         break
     return metadata

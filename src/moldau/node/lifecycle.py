@@ -17,14 +17,14 @@ from typing import Final
 from moldau.config.settings import Settings
 from moldau.model.failures import MoldauError
 from moldau.node.compose import Node
-from moldau.node.failures import AddressInUse, DirectoryInUse
+from moldau.node.failures import AddressInUse, DirectoryInUse, MetadataLost, UnknownLogs
 from moldau.runtime.file_limit import raise_open_files_limit
 from moldau.runtime.net import new_event_loop
 from moldau.runtime.ports import Ports, real_ports
 from moldau.runtime.systemd import notify
 from moldau.storage.open_dirs import OpenProgress
 
-__all__ = ["AddressInUse", "DirectoryInUse", "NodeFailed", "run", "serve"]
+__all__ = ["AddressInUse", "DirectoryInUse", "MetadataLost", "NodeFailed", "UnknownLogs", "run", "serve"]
 
 EXIT_INTERRUPTED: Final = 130
 log = logging.getLogger("moldau.node")
@@ -39,15 +39,18 @@ def run(
     ready: Callable[[str], None] | None = None,
     progress: Callable[[OpenProgress], None] | None = None,
     ports: Ports | None = None,
+    *,
+    adopt_logs: bool = False,
 ) -> None:
     """Block until the node has stopped. `ready` is told the bootstrap address once clients can connect.
 
-    Raises `AddressInUse` or `DirectoryInUse` when it cannot start, `NodeFailed` when it had to stop."""
+    Raises `AddressInUse`, `DirectoryInUse`, `MetadataLost` or `UnknownLogs` when it cannot start, `NodeFailed` when it
+    had to stop."""
     raise_open_files_limit()
     loop = new_event_loop()
     try:
         asyncio.set_event_loop(loop)
-        loop.run_until_complete(serve(settings, ready, progress, ports))
+        loop.run_until_complete(serve(settings, ready, progress, ports, adopt_logs=adopt_logs))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -58,14 +61,16 @@ async def serve(
     ready: Callable[[str], None] | None = None,
     progress: Callable[[OpenProgress], None] | None = None,
     ports: Ports | None = None,
+    *,
+    adopt_logs: bool = False,
 ) -> None:
     """`run` on a loop that is there already."""
     stop = asyncio.Event()
     _listen_to_signals(stop)
-    node = Node(settings, ports or real_ports(settings))
+    node = Node(settings, ports or real_ports(settings), adopt_logs=adopt_logs)
     try:
         await node.start(progress)
-    except (AddressInUse, DirectoryInUse):
+    except (AddressInUse, DirectoryInUse, MetadataLost, UnknownLogs):
         raise
     except MoldauError as problem:
         raise NodeFailed(f"it could not start: {problem}") from problem

@@ -17,6 +17,7 @@ from moldau.ports import Disk
 
 CHECKPOINT_VERSION: Final = "0"
 META_VERSION: Final = "1"
+MOLDAU: Final = "moldau"
 
 
 def encode_id(raw: bytes) -> str:
@@ -95,14 +96,18 @@ class MetaProperties:
     cluster_id: str = ""
     node_id: int = -1
     directory_id: bytes = NO_TOPIC_ID
+    written_by: str = ""
+    """`MOLDAU` once moldau's metadata knows everything in the directory; nothing in one that Kafka wrote."""
 
 
 def encode_meta(meta: MetaProperties) -> bytes:
+    signature = f"written.by={meta.written_by}\n" if meta.written_by else ""  # Kafka passes over keys it does not know
     return (
         f"version={META_VERSION}\n"
         f"cluster.id={meta.cluster_id}\n"
         f"node.id={meta.node_id}\n"
         f"directory.id={encode_id(meta.directory_id)}\n"
+        f"{signature}"
     ).encode()
 
 
@@ -117,6 +122,7 @@ def decode_meta(data: bytes) -> MetaProperties:
         cluster_id=pairs.get("cluster.id", ""),
         node_id=int(node) if node.lstrip("-").isdigit() else -1,
         directory_id=decode_id(pairs.get("directory.id", "")) or NO_TOPIC_ID,
+        written_by=pairs.get("written.by", ""),
     )
 
 

@@ -102,7 +102,7 @@ class Cleaner:
         """Compact the log that needs it most; None when none does."""
         plans: dict[str, tuple[TopicPartition, PartitionLog, CleanPlan]] = {}
         for tp, log in list(self.log_dirs.logs.items()):
-            if not log.settings.compact:
+            if not log.settings.compact or log.settings.held:
                 continue
             plan = await self._plan_slowly(tp, log)
             if plan is not None:
@@ -127,7 +127,9 @@ class Cleaner:
 
     def plan(self, tp: TopicPartition, log: PartitionLog) -> CleanPlan | None:
         """What compaction would do to a log; None when it is not to be compacted."""
-        if not log.settings.compact or log.offline or tp in self.uncleanable or tp in self._under_way:
+        if not log.settings.compact or log.settings.held or log.offline:
+            return None
+        if tp in self.uncleanable or tp in self._under_way:
             return None
         if len(log.segments) < 2:
             return None

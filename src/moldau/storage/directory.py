@@ -15,6 +15,8 @@ class LogDirectory:
     def __init__(self, path: str, directory_id: bytes = bytes(16)) -> None:
         self.path = path
         self.directory_id = directory_id
+        self.signed = False
+        """Whether moldau has served it before, and so has metadata about everything in it."""
         self.offline = False
         self.reason = ""
         self.on_offline: Callable[[LogDirectory], None] | None = None

@@ -39,6 +39,7 @@ from moldau.storage.open_dirs import (
     DirectoryOpener,
     OpenProgress,
     make_dirs_durably,
+    sign_directory,
     write_clean_marker,
 )
 from moldau.storage.partition_log import PartitionLog
@@ -120,6 +121,15 @@ class LogDirs:
         if not self.online():
             self.unlock()
             raise DiskFailed("; ".join(f"{home.path}: {home.reason}" for home in self.directories))
+
+    def sign(self) -> None:
+        """Once the metadata knows everything in them, the directories are moldau's."""
+        for home in self.online():
+            try:
+                if not home.signed:
+                    sign_directory(self.disk, home)
+            except (DiskFailed, FileNotFoundError) as error:
+                home.fail(str(error))
 
     def _lock_all(self) -> None:
         """Before anything is read or recovered. A directory that another broker serves is a mistake in the settings

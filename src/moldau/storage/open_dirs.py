@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from moldau.core.log.settings import FOREVER
@@ -13,6 +13,7 @@ from moldau.model.failures import DiskFailed
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
 from moldau.ports import Chance, Clock, Disk
 from moldau.storage.checkpoints import (
+    MOLDAU,
     MetaProperties,
     decode_broker_epoch,
     decode_meta,
@@ -124,7 +125,8 @@ class DirectoryOpener:
             )
         directory_id = meta.directory_id if meta.directory_id != NO_TOPIC_ID else self._chance.randbytes(16)
         home.directory_id = directory_id
-        wanted = MetaProperties(meta.cluster_id or mine.cluster_id, mine.node_id, directory_id)
+        home.signed = meta.written_by == MOLDAU
+        wanted = MetaProperties(meta.cluster_id or mine.cluster_id, mine.node_id, directory_id, meta.written_by)
         if wanted != meta:
             self._disk.replace(path, encode_meta(wanted))
 
@@ -252,6 +254,13 @@ def make_dirs_durably(disk: Disk, path: str) -> None:
     disk.make_dirs(path)
     for name in reversed(made):
         disk.sync_dir(name.rpartition("/")[0] or ("/" if name.startswith("/") else "."))
+
+
+def sign_directory(disk: Disk, home: LogDirectory) -> None:
+    """Say in the directory that it needs moldau's metadata: without it nobody knows how long records are kept."""
+    path = f"{home.path}/{META_PROPERTIES}"
+    disk.replace(path, encode_meta(replace(decode_meta(disk.read(path)), written_by=MOLDAU)))
+    home.signed = True
 
 
 def write_clean_marker(disk: Disk, home: LogDirectory, broker_epoch: int) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from moldau.model.failures import Fenced, StoreFailed
+from moldau.model.failures import Fenced, StoreDamaged, StoreFailed
 from moldau.ports import BrokerLease, Clock
 
 T = TypeVar("T")
@@ -168,7 +168,8 @@ class SqliteStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except sqlite3.Error as problem:
-            raise StoreFailed(f"metadata store {self.path}: {problem}") from problem
+            kind = StoreDamaged if _is_damage(problem) else StoreFailed
+            raise kind(f"metadata store {self.path}: {problem}") from problem
         except RuntimeError as problem:
             raise StoreFailed(f"metadata store {self.path} is closed") from problem
 
@@ -208,6 +209,12 @@ class SqliteStore:
             raise
         db.execute("COMMIT")
         return result
+
+
+def _is_damage(problem: sqlite3.Error) -> bool:
+    """Not a database at all, or malformed; SQLite has no class of its own for it. A table that is not there was: the
+    layout was checked when the file was opened."""
+    return type(problem) is sqlite3.DatabaseError or "no such table" in str(problem)
 
 
 def _make_tables(db: sqlite3.Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from moldau.core.metadata.commands import CreatedTopic, CreateTopics, CreateTopicsReply, NewTopic
@@ -10,7 +11,9 @@ from moldau.model.errors import Refused
 from moldau.node.compose import Node
 from moldau.records.builder import BatchBuilder
 from moldau.server.context import Peer, RequestContext
+from moldau.storage.checkpoints import decode_meta, encode_meta
 from moldau_sim.disk import SimulatedDisk
+from moldau_sim.store import StoreEngine
 from moldau_sim.world import Host, World, quiet_garbage
 
 DATA = "/data"
@@ -40,6 +43,17 @@ class Machine:
     def disk(self) -> SimulatedDisk:
         """The machine's disk while no node runs, for whoever wants to damage something."""
         return SimulatedDisk(self.host.drive)
+
+    def lose_metadata(self) -> None:
+        """The store is gone, as if somebody had deleted the file."""
+        self.host.world.store = StoreEngine()
+
+    def leave_as_kafka(self) -> None:
+        """What Kafka leaves behind: logs, `meta.properties` without moldau's signature, no store of ours."""
+        self.lose_metadata()
+        path = f"{DATA}/meta.properties"
+        meta = decode_meta(self.disk().read(path))
+        self.disk().replace(path, encode_meta(replace(meta, written_by="")))
 
     def folders(self, path: str = DATA) -> list[str]:
         """Folders of partitions with files in them, also those set aside or being deleted."""

@@ -7,7 +7,6 @@ from moldau.model.options import ResourceType
 from moldau.node.kafka_metadata import CONFIG_RECORD, PRODUCER_IDS_RECORD, REMOVE_TOPIC_RECORD, TOPIC_RECORD
 from moldau.records.builder import BatchBuilder
 from moldau.wire.primitives import Writer
-from moldau_sim.store import StoreEngine
 
 from .nodes import DATA, Machine, append, create, on_a_machine
 
@@ -47,7 +46,7 @@ def test_settings_and_producer_ids_of_kafka_are_carried_over() -> None:
         await create(node, "plain")
         append(node, "orders")
         await machine.host.stop()
-        machine.host.world.store = StoreEngine()
+        machine.leave_as_kafka()
         topic = int(ResourceType.TOPIC)
         old = batch(
             0,
@@ -78,7 +77,7 @@ def test_settings_and_producer_ids_of_kafka_are_carried_over() -> None:
         again = await machine.start()
         image = again.images.image
         assert image.config(topic, "orders") == {"cleanup.policy": "compact"}
-        assert image.config(topic, "plain") == {}
+        assert image.config(topic, "plain") == {"moldau.retention.hold": "true"}, "Kafka's metadata does not know it"
         assert image.next_producer_id == 7000
         assert again.settings.int("log.retention.ms") == 123456
         assert again.log_dirs is not None
@@ -93,12 +92,12 @@ def test_damage_in_kafkas_metadata_does_not_stop_the_node() -> None:
         node = await machine.start()
         await create(node, "orders")
         await machine.host.stop()
-        machine.host.world.store = StoreEngine()
+        machine.leave_as_kafka()
         machine.host.drive.make_dirs(FOLDER, durable=True)
         good = batch(0, config(2, "orders", "retention.ms", "5"))
         _write(machine, f"{FOLDER}/00000000000000000000.log", good + b"\x00" * 30)
         again = await machine.start()
-        assert again.images.image.config(2, "orders") == {"retention.ms": "5"}
+        assert again.images.image.config(2, "orders") == {"retention.ms": "5", "moldau.retention.hold": "true"}
 
     on_a_machine(scenario)
 

@@ -25,7 +25,7 @@ from moldau.model.ids import TopicPartition
 from moldau.model.options import ResourceType
 from moldau.node.failures import DirectoryInUse
 from moldau.storage.checkpoints import MetaProperties, decode_meta, encode_meta
-from moldau_sim.store import SimulatedStore, StoreEngine
+from moldau_sim.store import SimulatedStore
 
 from .nodes import DATA, Machine, append, create, on_a_machine, submit
 
@@ -128,27 +128,6 @@ def test_a_log_whose_topic_was_deleted_in_the_moment_of_a_crash_is_removed_at_st
     on_a_machine(scenario)
 
 
-def test_a_log_nobody_knows_is_set_aside_not_deleted() -> None:
-    async def scenario(machine: Machine) -> None:
-        node = await machine.start()
-        await create(node, "stranger")
-        append(node, "stranger")
-        await machine.host.stop()
-        # A store from another life: it knows this cluster but not this topic.
-        cluster_id = node.cluster_id
-        fresh = StoreEngine()
-        machine.host.world.store = fresh
-        first = await machine.start(log_dirs="/elsewhere", moldau_cluster_id=cluster_id)
-        assert first.cluster_id == cluster_id
-        again = await machine.restart(log_dirs=DATA)
-        assert again.partitions.topic("stranger") is None
-        (folder,) = machine.folders()
-        assert folder.startswith("stranger-0.")
-        assert folder.endswith("-stray")
-
-    on_a_machine(scenario)
-
-
 def test_a_directory_without_metadata_is_taken_in_under_its_ids() -> None:
     async def scenario(machine: Machine) -> None:
         node = await machine.start(node_id="7")
@@ -157,8 +136,7 @@ def test_a_directory_without_metadata_is_taken_in_under_its_ids() -> None:
         append(node, "clicks", 1)
         cluster_id = node.cluster_id
         await machine.host.stop()
-        # What Kafka leaves: logs, meta.properties, nothing that moldau's store knows.
-        machine.host.world.store = StoreEngine()
+        machine.leave_as_kafka()
         del machine.host.settings["node.id"]
         again = await machine.start()
         assert again.node_id == 7

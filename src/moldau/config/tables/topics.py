@@ -72,6 +72,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Records younger than this are left alone by compaction.", low=0),
     Option("min.insync.replicas", INT, 1, MEDIUM, CLUSTER_WIDE, ACTS,
            "How many replicas must hold a record before acks=all is answered.", low=1),
+    Option("moldau.retention.hold", BOOLEAN, False, MEDIUM, CLUSTER_WIDE, ACTS,
+           "While true, neither retention nor compaction takes anything of the topic. Set on topics that were taken in "
+           "from disk without their settings; `moldau topic confirm` ends it, and so does setting `retention.ms`, "
+           "`retention.bytes` or `cleanup.policy`.", internal=True),
     Option("preallocate", BOOLEAN, False, MEDIUM, CLUSTER_WIDE, NOT_YET,
            "Whether a new segment file takes its full size on disk at once."),
     Option("remote.log.copy.disable", BOOLEAN, False, MEDIUM, CLUSTER_WIDE, NOT_YET,

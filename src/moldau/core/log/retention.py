@@ -39,9 +39,9 @@ def plan_deletion(
     high_watermark: int,
 ) -> list[Deletion]:
     """The oldest segments that the policy lets go. A log that is only compacted loses nothing but what lies before
-    its start offset (moved there by DeleteRecords)."""
+    its start offset (moved there by DeleteRecords); so does one that is held."""
     excess_bytes = 0
-    if settings.delete and settings.retention_bytes != NO_LIMIT:
+    if settings.delete and not settings.held and settings.retention_bytes != NO_LIMIT:
         excess_bytes = sum(segment.size_bytes for segment in segments) - settings.retention_bytes
     plan: list[Deletion] = []
     for segment, following in pairwise(segments):
@@ -65,7 +65,7 @@ def _reason_to_delete(
 ) -> DeletionReason | None:
     if end_offset <= start_offset:
         return DeletionReason.START_OFFSET
-    if not settings.delete:
+    if not settings.delete or settings.held:
         return None
     if settings.retention_bytes != NO_LIMIT and excess_bytes >= segment.size_bytes:
         return DeletionReason.SIZE

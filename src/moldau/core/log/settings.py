@@ -43,6 +43,7 @@ class LogSettings:
         preallocate: bool = False,
         insync_replicas_min: int = 1,
         unclean_leader_election: bool = False,
+        held: bool = False,
     ) -> None:
         self.segment_bytes: i64 = segment_bytes
         self.segment_ms: i64 = segment_ms
@@ -68,3 +69,5 @@ class LogSettings:
         self.preallocate = preallocate
         self.insync_replicas_min: i64 = insync_replicas_min
         self.unclean_leader_election = unclean_leader_election
+        self.held = held
+        """Neither retention nor compaction takes anything, whatever the rest says."""

@@ -25,7 +25,7 @@ from moldau.core.metadata.records import ConfigChanged, Record
 from moldau.core.metadata.rules import ConfigJudge, MetadataRules
 from moldau.model.errors import ErrorCode, Refused
 from moldau.model.ids import topic_name_problem
-from moldau.model.options import ResourceType
+from moldau.model.options import ENDS_HOLD, RETENTION_HOLD, ResourceType
 
 
 def decide_incremental_alter_configs(
@@ -126,6 +126,8 @@ def _edited(image: MetadataImage, edits: ConfigEdits, judge: ConfigJudge) -> dic
         refused = _edit(target, edits.resource_type, edit, judge)
         if refused is not None:
             return refused
+    if edits.resource_type == ResourceType.TOPIC and RETENTION_HOLD not in keys and not ENDS_HOLD.isdisjoint(keys):
+        target.pop(RETENTION_HOLD, None)
     return target
 
 

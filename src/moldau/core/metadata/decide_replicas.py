@@ -26,7 +26,8 @@ from moldau.model.options import ResourceType
 
 
 def decide_adopt_topics(image: MetadataImage, command: AdoptTopics) -> Decision:
-    """Make topics found on disk part of the metadata, under the ids and epochs their logs carry."""
+    """Make topics found on disk part of the metadata, under the ids and epochs their logs carry. A topic that is known
+    may gain the partitions after those it has."""
     records: list[Record] = []
     outcomes: list[CreatedTopic | Refused] = []
     for topic in command.topics:
@@ -34,7 +35,8 @@ def decide_adopt_topics(image: MetadataImage, command: AdoptTopics) -> Decision:
         if refused is not None:
             outcomes.append(refused)
             continue
-        records.append(TopicCreated(topic.topic_id, topic.name))
+        if topic.topic_id not in image.topics_by_id:
+            records.append(TopicCreated(topic.topic_id, topic.name))
         records.extend(ConfigChanged(ResourceType.TOPIC, topic.name, key, value) for key, value in topic.configs)
         for part in topic.partitions:
             me = (command.node_id,)
@@ -56,11 +58,14 @@ def _adoption_refused(image: MetadataImage, node_id: int, topic: AdoptedTopic) -
     problem = topic_name_problem(topic.name)
     if problem is not None:
         return Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
-    if topic.name in image.topics_by_name or topic.topic_id in image.topics_by_id:
+    known = image.topics_by_id.get(topic.topic_id)
+    if known is not image.topics_by_name.get(topic.name):
         return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-    if [part.partition for part in topic.partitions] != list(range(len(topic.partitions))) or not topic.partitions:
-        found = ", ".join(str(part.partition) for part in topic.partitions)
-        detail = f"Topic '{topic.name}' has partitions {found} on disk, not 0 to n-1."
+    first = 0 if known is None else len(known.partitions)
+    numbers = [part.partition for part in topic.partitions]
+    if numbers != list(range(first, first + len(numbers))) or not numbers:
+        found = ", ".join(map(str, numbers))
+        detail = f"Topic '{topic.name}' has partitions {found} on disk, not {first} to n-1."
         return Refused(ErrorCode.INVALID_PARTITIONS, detail)
     return None
 
