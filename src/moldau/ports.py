@@ -21,10 +21,18 @@ Piece: TypeAlias = bytes | bytearray | memoryview | FileRange
 
 
 class Clock(Protocol):
-    """Wall time. Monotonic time is `loop.time()`, which may stand still within a turn of the loop; a clock may have a
-    `stopwatch()` besides (seconds), for those who measure."""
+    """Two times. What is written down (timestamps of records, of commits, of deletions by age) is wall time, which
+    people and programs set and which therefore jumps. What is due after a while is a matter of monotonic time: of
+    `monotonic_ms`, or of `loop.time()`, which may stand still within a turn of the loop.
 
-    def now_ms(self) -> int: ...
+    A clock may have a `stopwatch()` besides (seconds), for those who measure."""
+
+    def wall_ms(self) -> int: ...
+    def monotonic_ms(self) -> int:
+        """Since some moment, never back. Counts on while the machine sleeps."""
+
+    def era(self) -> str:
+        """Monotonic times of the same era may be compared, even those of two processes. Empty: of no other process."""
 
 
 class Chance(Protocol):

@@ -16,8 +16,14 @@ class SimulatedClock:
         self._skew_ms = skew_ms
         self._rate = 1.0 + drift
 
-    def now_ms(self) -> int:
+    def wall_ms(self) -> int:
         return EPOCH_MS + self._skew_ms + int(self._loop.time() * 1000 * self._rate)
+
+    def monotonic_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def era(self) -> str:
+        return "the only one"
 
     def jump(self, delta_ms: int) -> None:
         """Someone set the clock. Sessions and timeouts must not notice; they use monotonic time."""

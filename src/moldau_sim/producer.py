@@ -145,7 +145,7 @@ class PartitionProducer(Admin):
             base_sequence=self.sequence,
         )
         sends = []
-        now_ms = self.world.hosts[self.address[0]].clock.now_ms()
+        now_ms = self.world.hosts[self.address[0]].clock.wall_ms()
         room_bytes = habits.batch_bytes_max - BATCH_OVERHEAD_BYTES
         for number in range(chance.randint(1, habits.records_per_batch_max)):
             padding = min(chance.randint(0, habits.padding_bytes_max), max(0, room_bytes - RECORD_OVERHEAD_BYTES))

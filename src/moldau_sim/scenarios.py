@@ -120,7 +120,7 @@ class Retention(Scenario):
         """By size: what is gone must not have been needed to fill the limit. By time: it must be old enough."""
         configs = self.topics[0].configs
         if "retention.ms" in configs:
-            oldest_kept_ms = self.host.clock.now_ms() - int(configs["retention.ms"])
+            oldest_kept_ms = self.host.clock.wall_ms() - int(configs["retention.ms"])
             for send in self.world.history.sends:
                 if send.tp == tp and 0 <= send.offset < start_offset and send.timestamp_ms > oldest_kept_ms:
                     self.world.history.problem("retention-overreach", f"{tp}@{send.offset} was young and is gone")

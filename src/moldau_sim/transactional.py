@@ -191,7 +191,7 @@ class Transactional(Admin):
             transactional=True,
         )
         sends = []
-        now_ms = self.world.hosts[self.address[0]].clock.now_ms()
+        now_ms = self.world.hosts[self.address[0]].clock.wall_ms()
         for key, value in rows:
             builder.append(key, value, timestamp=now_ms)
             send = history.send(f"{self.name}.{self.producer_id}.{self.producer_epoch}", tp, value, key)

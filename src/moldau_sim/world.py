@@ -90,7 +90,7 @@ class Host:
         self.adopt_logs = False
         self.drive = Drive(world.chance(f"{name}/drive"), world.trace)
         self.clock = SimulatedClock(world.loop)
-        self.drive.now_ms = self.clock.now_ms
+        self.drive.now_ms = self.clock.wall_ms
         self.drive.make_dirs(DATA, durable=True)
         self.process: Process | None = None
         self.node: Node | None = None

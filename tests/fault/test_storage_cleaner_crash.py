@@ -90,7 +90,7 @@ def prepare(drive: Drive) -> CrashingDisk:
                 for _ in range(2):
                     key = f"k{chance.randrange(12)}".encode()
                     pairs.append((key, None if chance.random() < 0.15 else f"{round_number}-{number}".encode()))
-                append(log, batch(pairs), now_ms=clock.now_ms())
+                append(log, batch(pairs), now_ms=clock.wall_ms())
             if round_number == 0:
                 await Cleaner(dirs).clean_next()
                 clock.time_ms += 100

@@ -64,7 +64,7 @@ def test_kafkas_tool_reads_what_moldau_wrote(tmp_path: Path) -> None:
         log = dirs.create("t", TOPIC_ID, 0)
         sequence = 0
         for number in range(600):
-            now_ms = clock.now_ms() + number * 10
+            now_ms = clock.wall_ms() + number * 10
             time_ms = now_ms - (chance.randrange(500) if number % 3 == 0 else 0)
             count, codec, size = chance.randrange(1, 6), chance.choice([0, 1, 2, 3, 4]), chance.randrange(300)
             if number % 7:
@@ -98,7 +98,7 @@ def test_kafkas_tool_reads_what_moldau_compacted(tmp_path: Path) -> None:
             pairs: list[tuple[bytes | None, bytes | None]] = [
                 (f"k{chance.randrange(300)}".encode(), None if chance.random() < 0.1 else b"x" * 50) for _ in range(3)
             ]
-            append(log, batch(pairs, timestamp=clock.now_ms() + number, codec=number % 5), now_ms=clock.now_ms())
+            append(log, batch(pairs, timestamp=clock.wall_ms() + number, codec=number % 5), now_ms=clock.wall_ms())
         assert await Cleaner(dirs).clean_next() is not None
         await dirs.close()
         disk.close()

@@ -120,7 +120,7 @@ def _positions(text: str) -> tuple[Position, Position | None]:
     """`A` or `A:B`; a timestamp may hold colons itself, so a second part must be a position of its own."""
     from moldau.runtime.clock import WallClock
 
-    now_ms = WallClock().now_ms()
+    now_ms = WallClock().wall_ms()
     try:
         return parse_position(text, now_ms), None
     except ValueError:

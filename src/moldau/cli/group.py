@@ -237,7 +237,7 @@ def offset_delete(
 def _now_ms() -> int:
     from moldau.runtime.clock import WallClock
 
-    return WallClock().now_ms()
+    return WallClock().wall_ms()
 
 
 async def _report(

@@ -184,7 +184,7 @@ def _variables(pairs: tuple[str, ...]) -> Mapping[str, str]:
 def _now_ms() -> int:
     from moldau.runtime.clock import WallClock
 
-    return WallClock().now_ms()
+    return WallClock().wall_ms()
 
 
 def _find(runs: Mapping[tuple[str, str], Any], name: str, run_id: str | None) -> list[Any]:

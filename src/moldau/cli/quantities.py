@@ -64,7 +64,7 @@ class Moment(_Integers):
         if value.isdigit():
             return int(value)
         try:
-            return parse_moment_ms(value, WallClock().now_ms())
+            return parse_moment_ms(value, WallClock().wall_ms())
         except ValueError:
             self.fail(f"'{value}' is not a time such as {MOMENT_FORMS}", param, ctx)
 

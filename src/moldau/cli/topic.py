@@ -161,7 +161,7 @@ def trim(
     from moldau.runtime.clock import WallClock
 
     try:
-        position = parse_position(to, WallClock().now_ms())
+        position = parse_position(to, WallClock().wall_ms())
     except ValueError as mistake:
         raise click.BadParameter(str(mistake), param_hint="--offset") from None
 

@@ -113,7 +113,7 @@ class Producer:
         if lane.open is None:
             lane.open = _Open()
         batch = lane.open
-        batch.records.append((key, value, headers, self._clock.now_ms() if timestamp_ms is None else timestamp_ms))
+        batch.records.append((key, value, headers, self._clock.wall_ms() if timestamp_ms is None else timestamp_ms))
         batch.size_bytes += len(key or b"") + len(value or b"") + 24
         if batch.size_bytes >= self._batch_bytes:
             # The next keyless records go to the next partition (KIP-480: sticky, a whole batch at a time).

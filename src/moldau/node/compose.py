@@ -422,7 +422,7 @@ class Node:
         await self.cleaner.retention_pass()
         while await self.cleaner.clean_next() is not None:
             pass
-        await self.log_dirs.remove_due(self._ports.clock.now_ms())
+        await self.log_dirs.remove_due(self._ports.clock.monotonic_ms())
 
     async def stop(self) -> None:
         """Finish what is in flight, make everything durable, leave the marker of a clean stop."""

@@ -51,7 +51,7 @@ async def open_metadata(ports: Ports, identity: Identity, *, adopt_logs: bool) -
         raise MetadataLost(first, problem)
     log.warning("%s: %s; going on without, as --adopt-logs asks", first, problem)
     if ports.store_factory is None:
-        set_aside(ports.disk, first, ports.clock.now_ms())
+        set_aside(ports.disk, first, ports.clock.wall_ms())
     return await _open(ports, first)
 
 

@@ -102,7 +102,7 @@ class Journal:
         committed = {partition: Committed(offset) for partition, offset in positions.items()}
         try:
             return with_cluster(
-                self._contact, lambda cluster: lag.measure(cluster, committed, WallClock().now_ms()), what="lag"
+                self._contact, lambda cluster: lag.measure(cluster, committed, WallClock().wall_ms()), what="lag"
             )
         except MoldauError as failure:
             logger.warning("the lag of %s could not be measured: %s", self._pipeline, failure)

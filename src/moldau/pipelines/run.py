@@ -73,6 +73,8 @@ class Runner:
     where: str = "local[*]"
     host: str = ""
     now_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
+    monotonic_ms: Callable[[], int] = field(default=lambda: int(time.monotonic() * 1000))
+    """What restarts and durations go by: the wall clock may be set meanwhile."""
     state: str = "starting"
     error: str | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -80,6 +82,7 @@ class Runner:
     _supervised: list[Supervised] = field(default_factory=list)
     _journal: Journal = field(init=False)
     _started_ms: int = 0
+    _began_ms: int = 0
     _patience_s: float = FINISH_BATCH_S
     _elsewhere: tuple[TopicSource, ...] = ()
     """Sources of other clusters than the one that is told about the run; their lag is not known here."""
@@ -98,7 +101,7 @@ class Runner:
         self._stop.set()
 
     def run(self) -> Outcome:
-        self._started_ms = self.now_ms()
+        self._started_ms, self._began_ms = self.now_ms(), self.monotonic_ms()
         self._supervised = [
             Supervised(plan, Follower(QueryFacts(plan.name)), RestartBudget(self.pipeline.restart))
             for plan in plan_queries(self.pipeline, once=self.once)
@@ -126,7 +129,7 @@ class Runner:
             self._measure_lag()  # a query may have ended before the heart could
         self._tell(self.state, error=self.error)
         self._beat()
-        return Outcome(self.state, self.facts(), (self.now_ms() - self._started_ms) / 1000, failure)
+        return Outcome(self.state, self.facts(), (self.monotonic_ms() - self._began_ms) / 1000, failure)
 
     def facts(self) -> list[QueryFacts]:
         return [each.facts for each in self._supervised]
@@ -167,7 +170,7 @@ class Runner:
         if each.done:
             return
         if each.restart_at_ms is not None:
-            if self.now_ms() >= each.restart_at_ms:
+            if self.monotonic_ms() >= each.restart_at_ms:
                 self._restart(each)
             return
         try:
@@ -195,7 +198,7 @@ class Runner:
         failure = PipelineFailed(f"{each.plan.name}: {explain(said).sentence}", place, hint=hint_for(said))
         each.facts.error = failure.line()
         curable = is_curable(said)
-        delay_ms = each.budget.failed(self.now_ms()) if curable else None
+        delay_ms = each.budget.failed(self.monotonic_ms()) if curable else None
         each.facts.state = "failed"
         if delay_ms is None:
             rules = self.pipeline.restart
@@ -204,7 +207,7 @@ class Runner:
                 failure.hint = f"{failure.hint}; {limit}" if failure.hint else limit
             raise failure
         self._tell("failed", query=each.plan.name, error=failure.line(), restart_in_ms=delay_ms)
-        each.restart_at_ms = self.now_ms() + delay_ms
+        each.restart_at_ms = self.monotonic_ms() + delay_ms
         each.facts.state = self.state = "restarting"
 
     def _restart(self, each: Supervised) -> None:

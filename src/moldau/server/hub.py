@@ -66,7 +66,7 @@ class Hub:
         self.services = services
         self.flush_set = flush_set
         self.loop: Any = loop
-        self.now_wall_ms: Any = services.clock.now_ms
+        self.now_wall_ms: Any = services.clock.wall_ms
         self.stopwatch: Any = getattr(services.clock, "stopwatch", loop.time)
         """Seconds that pass within a turn of the loop too; the loop's own time, where the clock has no better."""
         self.watch: Any = LoopWatch(loop, self.count_requests, self.watch_rests)

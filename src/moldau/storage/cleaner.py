@@ -79,13 +79,13 @@ class Cleaner:
                 continue
             try:
                 await self._know_times(log)
-                deleted += log.delete_old_segments(self.log_dirs.clock.now_ms())
+                deleted += log.delete_old_segments(self.log_dirs.clock.wall_ms())
             except DiskFailed as error:
                 log.home.fail(str(error))
             except CorruptBatch as error:
                 # A damaged segment keeps its log from being trimmed, not the broker from running.
                 self._tell_once(tp, str(error))
-            log.producers.expire(self.log_dirs.clock.now_ms(), log.producer_expiration_ms)
+            log.producers.expire(self.log_dirs.clock.wall_ms(), log.producer_expiration_ms)
             await asyncio.sleep(0)
         return deleted
 
@@ -145,7 +145,7 @@ class Cleaner:
         return plan_clean(
             facts,
             settings=log.settings,
-            now_ms=self.log_dirs.clock.now_ms(),
+            now_ms=self.log_dirs.clock.wall_ms(),
             cleaned_offset=self._cleaned_in(log.home).get(tp),
             start_offset=int(log.start_offset),
             end_offset=int(log.end_offset),
@@ -155,7 +155,7 @@ class Cleaner:
     async def clean(self, tp: TopicPartition, log: PartitionLog, plan: CleanPlan) -> CleanReport | None:
         """Compact one log. A log that cannot be is set aside and reported, so that it does not block the others."""
         self._under_way.add(tp)
-        cleaning = LogCleaning(self.log_dirs.disk, log, plan, self.limits, self.log_dirs.clock.now_ms())
+        cleaning = LogCleaning(self.log_dirs.disk, log, plan, self.limits, self.log_dirs.clock.wall_ms())
         try:
             report = await cleaning.run()
             await self._note_cleaned(tp, log, report.end_offset)

@@ -194,7 +194,7 @@ class LogDirs:
             self.disk.make_dirs(log.path)
             self._write_small(f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
             self._write_small(f"{log.path}/{EPOCH_CHECKPOINT}", log.epochs.encode().encode())
-            log.add_segment(0, self.clock.now_ms())
+            log.add_segment(0, self.clock.wall_ms())
         except DiskFailed as error:
             home.fail(str(error))
             raise
@@ -256,7 +256,7 @@ class LogDirs:
             self._remove_later(f"{log.path}/{segment.base_offset:020d}.*{DELETED_SUFFIX}", delay_ms)
 
     def _remove_later(self, path: str, delay_ms: int) -> None:
-        self._removals.append((self.clock.now_ms() + delay_ms, path))
+        self._removals.append((self.clock.monotonic_ms() + delay_ms, path))
         self._wake.set()
 
     # --- moving ------------------------------------------------------------------------------------------------------
@@ -292,17 +292,18 @@ class LogDirs:
     # --- upkeep ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Checkpoints, syncs that are due by `flush.ms`, removal of deleted files. Runs until cancelled."""
-        next_checkpoint_ms = self.clock.now_ms() + self._checkpoint_interval_ms
+        """Checkpoints, syncs that are due by `flush.ms`, removal of deleted files. Runs until cancelled. Every deadline
+        here is of monotonic time: the wall clock may be set back by days."""
+        next_checkpoint_ms = self.clock.monotonic_ms() + self._checkpoint_interval_ms
         while not self._closed:
-            now_ms = self.clock.now_ms()
+            now_ms = self.clock.monotonic_ms()
             await self.remove_due(now_ms)
             flush_ms = self.sync_due(now_ms)
             if now_ms >= next_checkpoint_ms:
                 await self.checkpoint()
-                next_checkpoint_ms = self.clock.now_ms() + self._checkpoint_interval_ms
+                next_checkpoint_ms = self.clock.monotonic_ms() + self._checkpoint_interval_ms
             deadlines = [next_checkpoint_ms, flush_ms, *(deadline for deadline, _ in self._removals)]
-            await self._wait((min(deadlines) - self.clock.now_ms()) / 1000)
+            await self._wait((min(deadlines) - self.clock.monotonic_ms()) / 1000)
 
     async def _wait(self, seconds: float) -> None:
         self._wake.clear()

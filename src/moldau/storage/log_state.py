@@ -46,6 +46,10 @@ NEVER: Final = -1
 told = logging.getLogger("moldau.storage")
 
 
+def no_time() -> int:
+    return 0
+
+
 class SyncJob:
     """What must be synced so that everything below `end_offset` is durable."""
 
@@ -107,6 +111,8 @@ class LogState(Flushable):
         self.end_offset: i64 = 0
         self.durable_end_offset: i64 = 0
         self.unsynced_since_ms: i64 = NEVER
+        """Monotonic, by `monotonic_ms`."""
+        self.monotonic_ms: Callable[[], int] = no_time
         self.high_watermark: i64 = NEVER
         """Set by the partition; retention never deletes beyond it. -1 while nobody says: then the end offset."""
         self.producer_expiration_ms: i64 = 86_400_000
@@ -205,7 +211,7 @@ class LogState(Flushable):
         self.active.note_batch(header)
         self.end_offset = header.next_offset
         if self.unsynced_since_ms < 0:
-            self.unsynced_since_ms = now_ms
+            self.unsynced_since_ms = self.monotonic_ms()
         if len(self.gathered) > TICK_BYTES_MAX:
             self.flush_appends()
 

@@ -55,7 +55,7 @@ def _begin(dirs: LogDirs, old: PartitionLog, home: LogDirectory) -> PartitionLog
     dirs.disk.replace(f"{copy.path}/{PARTITION_METADATA}", encode_partition_metadata(old.topic_id))
     first = old.read(old.start_offset, old.end_offset, 1, True)
     base = parse_header(bytes(first.parts[0])[:61], 0).base_offset if first.parts else old.start_offset
-    copy.add_segment(base, dirs.clock.now_ms())
+    copy.add_segment(base, dirs.clock.wall_ms())
     copy.start_offset = copy.end_offset = copy.durable_end_offset = base
     copy.producers.clear(base)
     return copy

@@ -205,7 +205,7 @@ class DirectoryOpener:
     async def _load(
         self, log: PartitionLog, recovery_point: int, start_offset: int, cleaned_offset: int, clean: bool
     ) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
         loop = asyncio.get_running_loop()
 
         def segment_checked(size_bytes: int) -> None:

@@ -71,7 +71,7 @@ def load_log(
         log.loaded_end_offset = log.end_offset
     log.durable_end_offset = log.end_offset if clean else min(recovery_point, log.end_offset)
     if log.durable_end_offset < log.end_offset:
-        log.unsynced_since_ms = now_ms
+        log.unsynced_since_ms = log.monotonic_ms()
     return report
 
 

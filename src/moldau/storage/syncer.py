@@ -36,6 +36,7 @@ class Syncer:
         """Let `log` ask for syncs."""
         log.on_sync_wanted = self.request
         log.sync_waiter = self.sync
+        log.monotonic_ms = self._clock.monotonic_ms
 
     def request(self, log: LogState) -> None:
         self._enqueue(log)
@@ -79,7 +80,7 @@ class Syncer:
             # Never retried: after a failed sync the kernel may have dropped what it could not write.
             queue.home.fail(str(error))
         else:
-            now_ms = self._clock.now_ms()
+            now_ms = self._clock.monotonic_ms()
             for log, job in jobs:
                 log.finish_sync(job, now_ms)
         finally:

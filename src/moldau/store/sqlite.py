@@ -101,11 +101,11 @@ class SqliteStore:
     # -- brokers -----------------------------------------------------------------------------------------------------
 
     async def register(self, node_id: int, payload: bytes, *, lease_ms: int) -> int:
-        deadline_ms = self._clock.now_ms() + lease_ms
+        deadline_ms = self._clock.wall_ms() + lease_ms
         return await self._run(lambda: self._in_transaction(lambda db: _register(db, node_id, payload, deadline_ms)))
 
     async def renew(self, node_id: int, broker_epoch: int, *, lease_ms: int) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
 
         def renew(db: sqlite3.Connection) -> None:
             renewed = db.execute(
@@ -123,7 +123,7 @@ class SqliteStore:
         self._wake()
 
     async def brokers(self) -> list[BrokerLease]:
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
         rows: list[tuple[int, int, bytes]] = await self._run(
             lambda: self._query(
                 "SELECT node_id, broker_epoch, payload FROM lease WHERE deadline_ms > ? ORDER BY node_id", (now_ms,)
@@ -137,7 +137,7 @@ class SqliteStore:
         while True:
             grown = self._grown
             fence = await self._run(
-                lambda: self._in_transaction(lambda db: _campaign(db, node_id, self._clock.now_ms()))
+                lambda: self._in_transaction(lambda db: _campaign(db, node_id, self._clock.wall_ms()))
             )
             if fence is not None:
                 return fence

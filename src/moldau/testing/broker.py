@@ -33,7 +33,15 @@ class BrokerClock:
         self._settle = settle
 
     def now_ms(self) -> int:
-        return self._clock.now_ms()
+        return self._clock.wall_ms()
+
+    wall_ms = now_ms
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    def era(self) -> str:
+        return self._clock.era()
 
     def advance(self, by: str | int) -> None:
         self._clock.advance(by)

@@ -1,4 +1,4 @@
-"""A wall clock that a test can move forward."""
+"""A clock that a test can move forward."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from moldau.ports import Clock
 
 
 class AdjustableClock:
-    """Runs with the real clock, plus whatever it was advanced by. Never goes back while somebody lives by it."""
+    """Runs with the real clock, plus whatever it was advanced by: time passes, the clock does not jump. Never goes
+    back while somebody lives by it."""
 
     def __init__(self, real: Clock) -> None:
         self._real = real
@@ -22,8 +23,14 @@ class AdjustableClock:
         """Back to the real time. For when nobody looks: a running broker's deadlines would move away."""
         self._ahead_ms = 0
 
-    def now_ms(self) -> int:
-        return self._real.now_ms() + self._ahead_ms
+    def wall_ms(self) -> int:
+        return self._real.wall_ms() + self._ahead_ms
+
+    def monotonic_ms(self) -> int:
+        return self._real.monotonic_ms() + self._ahead_ms
+
+    def era(self) -> str:
+        return ""
 
     def advance(self, by: str | int) -> None:
         """Move forward by a duration such as "7d", "1h30m", or by milliseconds."""

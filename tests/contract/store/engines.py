@@ -24,8 +24,14 @@ class _Hands:
     def __init__(self) -> None:
         self.ms = 1_800_000_000_000
 
-    def now_ms(self) -> int:
+    def wall_ms(self) -> int:
         return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def era(self) -> str:
+        return ""
 
 
 class SqliteEngine:

@@ -92,7 +92,7 @@ async def submit(node: Node, command: Any) -> Any:
 
 def append(node: Node, topic: str, index: int = 0) -> int:
     """Append one record as a producer would and reach the page cache; returns its offset."""
-    now_ms = node._ports.clock.now_ms()
+    now_ms = node._ports.clock.wall_ms()
     builder = BatchBuilder()
     builder.append(timestamp=now_ms, key=b"key", value=b"value")
     partition = node.partitions.get(topic, index)

@@ -134,8 +134,14 @@ class FixedClock:
     def __init__(self) -> None:
         self.ms = NOW_MS
 
-    def now_ms(self) -> int:
+    def wall_ms(self) -> int:
         return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def era(self) -> str:
+        return ""
 
 
 class Stage:

@@ -299,7 +299,7 @@ def filled(stage: Stage) -> list[bytes]:
     (partition,) = stage.topic("t")
     batches = [batch([os.urandom(900_000)]) for _ in range(3)]
     for one in batches:
-        assert partition.append(one, -1, stage.clock.now_ms()).error == 0
+        assert partition.append(one, -1, stage.clock.wall_ms()).error == 0
     return batches
 
 

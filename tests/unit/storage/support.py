@@ -22,11 +22,20 @@ TOPIC_ID = bytes(range(16))
 
 
 class ManualClock:
+    """Time passes by setting `time_ms`; somebody sets the clock by `jumped_ms`."""
+
     def __init__(self, now_ms: int = NOW_MS) -> None:
         self.time_ms = now_ms
+        self.jumped_ms = 0
 
-    def now_ms(self) -> int:
+    def wall_ms(self) -> int:
+        return self.time_ms + self.jumped_ms
+
+    def monotonic_ms(self) -> int:
         return self.time_ms
+
+    def era(self) -> str:
+        return "test"
 
 
 class SeededEntropy:

@@ -96,7 +96,7 @@ def test_tombstones_go_after_the_delete_retention(disk: RealDisk, tmp_path: Path
         cleaner = Cleaner(dirs)
 
         async def clean() -> None:
-            log.roll(clock.now_ms())
+            log.roll(clock.wall_ms())
             await cleaner.clean_next()
 
         append(log, batch([(b"a", b"1"), (b"b", b"2")]))
@@ -196,7 +196,7 @@ def test_young_and_clean_logs_are_left_alone_until_overdue(disk: RealDisk, tmp_p
         clock.time_ms += 1001
         assert await cleaner.clean_next() is not None
         log.update_settings(LogSettings(compact=True, cleanable_dirty_ratio_min=1.0, compaction_lag_max_ms=5000))
-        fill(log, 1, 1, now_ms=clock.now_ms())
+        fill(log, 1, 1, now_ms=clock.wall_ms())
         log.roll(NOW_MS)
         assert await cleaner.clean_next() is None
         clock.time_ms += 5001

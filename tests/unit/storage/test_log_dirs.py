@@ -171,9 +171,9 @@ def test_deleting_a_log_renames_it_at_once_and_removes_it_after_the_delay(disk: 
         assert names[0].endswith("-delete")
         again = dirs.create("t", bytes(16), 0)
         assert append(again, batch()) == 0
-        await dirs.remove_due(clock.now_ms() + 499)
+        await dirs.remove_due(clock.monotonic_ms() + 499)
         assert names[0] in disk.list(str(tmp_path))
-        await dirs.remove_due(clock.now_ms() + 500)
+        await dirs.remove_due(clock.monotonic_ms() + 500)
         assert names[0] not in disk.list(str(tmp_path))
         await dirs.close()
 
@@ -244,7 +244,7 @@ def test_removed_segments_go_after_the_delay(disk: RealDisk, tmp_path: Path) -> 
         dirs.flush_set.flush_all()
         log.advance_start_offset(15)
         assert any(name.endswith(".log.deleted") for name in disk.list(log.path))
-        await dirs.remove_due(clock.now_ms() + 500)
+        await dirs.remove_due(clock.monotonic_ms() + 500)
         assert not any(name.endswith(".deleted") for name in disk.list(log.path))
         await dirs.close()
 

@@ -207,7 +207,7 @@ class ShardRuntime:
             self._set_timer()
 
     def now(self) -> Now:
-        return Now(self._clock.now_ms(), int(self._loop.time() * 1000.0))
+        return Now(self._clock.wall_ms(), int(self._loop.time() * 1000.0))
 
     # -- carrying out ------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class MarkerWriter:
         if partition is None:
             known = self.exists(key)
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
         batch = build_end_marker(
             aborted=not marker.commit,
             producer_id=marker.producer_id,

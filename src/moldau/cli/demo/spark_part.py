@@ -196,7 +196,7 @@ class SparkPart:
 
     async def measure_lag(self, cluster: Cluster) -> dict[TopicPartition, lag.PartitionLag]:
         committed = await groups.committed_offsets(cluster, GROUP)
-        return await lag.measure(cluster, committed, WallClock().now_ms())
+        return await lag.measure(cluster, committed, WallClock().wall_ms())
 
     def stop(self) -> None:
         began = time.monotonic()

@@ -428,7 +428,7 @@ def _append_verified(one: Unverified, acks: i64, context: RequestContext) -> App
     if unknown and (one.base_sequence > lowest or (implicit and one.base_sequence != 0)):
         return refused(_OUT_OF_ORDER, f"sequence {one.base_sequence} comes before the first one of its producer")
     context.peer.touched.append(partition.log)
-    outcome = partition.append(one.records, acks, context.services.clock.now_ms(), False, one.checked)
+    outcome = partition.append(one.records, acks, context.services.clock.wall_ms(), False, one.checked)
     if outcome.error == 0:
         verifier.appended(one.key, int(one.producer_id))
     return outcome
