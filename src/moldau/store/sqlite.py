@@ -1,8 +1,12 @@
 """The metadata store in one SQLite file: what a single machine needs, without another server.
 
-WAL mode with synchronous=FULL, so that an append that returned survives power loss. All brokers of one machine may
-share the file; SQLite's write lock orders them. One thread per store runs every statement, so the event loop never
-waits for the disk and statements of one process never overlap.
+WAL mode with synchronous=FULL, so that an append that returned survives power loss. It is moved from the WAL into the
+database and the WAL emptied before it returns: SQLite takes a damaged WAL for the end of what was written, so a topic
+that lay there alone could be lost without a word. Every record carries a checksum over its offset and bytes, which
+SQLite itself does not have; a store that does not hold what was written to it is `StoreDamaged`.
+
+All brokers of one machine may share the file; SQLite's write lock orders them. One thread per store runs every
+statement, so the event loop never waits for the disk and statements of one process never overlap.
 
 Leases are rows with a wall-clock deadline. The controllership hangs on the broker lease of its holder: whoever is
 registered and holds it keeps it until he resigns, his lease ends, or he starts again (same node id, new process). The
@@ -19,30 +23,13 @@ from typing import Final, TypeVar
 
 from moldau.model.failures import Fenced, StoreDamaged, StoreFailed
 from moldau.ports import BrokerLease, Clock
+from moldau.store import layout
 
 T = TypeVar("T")
 
-SCHEMA_VERSION: Final = 1
 POLL_SECONDS: Final = 0.05
 """How often to look for appends by other processes; appends of this process wake waiters at once."""
 BUSY_SECONDS: Final = 10.0
-
-_SCHEMA: Final = """
-CREATE TABLE log (log_offset INTEGER PRIMARY KEY, record BLOB NOT NULL);
-CREATE TABLE snapshot (position INTEGER PRIMARY KEY, record BLOB NOT NULL);
-CREATE TABLE lease (
-    node_id INTEGER PRIMARY KEY, broker_epoch INTEGER NOT NULL, deadline_ms INTEGER NOT NULL, payload BLOB NOT NULL
-);
-CREATE TABLE head (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    last_offset INTEGER NOT NULL DEFAULT 0,
-    snapshot_offset INTEGER NOT NULL DEFAULT 0,
-    fence INTEGER NOT NULL DEFAULT 0,
-    controller INTEGER,
-    broker_epoch INTEGER NOT NULL DEFAULT 0
-);
-INSERT INTO head (one) VALUES (1);
-"""
 
 
 class SqliteStore:
@@ -68,17 +55,18 @@ class SqliteStore:
     # -- the log -----------------------------------------------------------------------------------------------------
 
     async def append(self, records: Sequence[bytes], *, fence: int) -> int:
-        last = await self._run(lambda: self._in_transaction(lambda db: _append(db, records, fence)))
+        last = await self._run(lambda: self._durably(lambda db: _append(db, records, fence)))
         self._wake()
         return last
 
     async def read(self, *, after: int, records_max: int = 10_000) -> list[tuple[int, bytes]]:
-        return await self._run(
+        rows: list[tuple[int, bytes, int]] = await self._run(
             lambda: self._query(
-                "SELECT log_offset, record FROM log WHERE log_offset > ? ORDER BY log_offset LIMIT ?",
+                "SELECT log_offset, record, crc FROM log WHERE log_offset > ? ORDER BY log_offset LIMIT ?",
                 (after, records_max),
             )
         )
+        return [(offset, layout.checked(offset, record, crc)) for offset, record, crc in rows]
 
     async def wait(self, *, after: int) -> None:
         while True:
@@ -93,7 +81,7 @@ class SqliteStore:
                 continue
 
     async def save_snapshot(self, offset: int, records: Sequence[bytes]) -> None:
-        await self._run(lambda: self._in_transaction(lambda db: _save_snapshot(db, offset, records)))
+        await self._run(lambda: self._durably(lambda db: _save_snapshot(db, offset, records)))
 
     async def load_snapshot(self) -> tuple[int, list[bytes]]:
         return await self._run(lambda: self._in_transaction(_load_snapshot, write=False))
@@ -180,7 +168,8 @@ class SqliteStore:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
             self._connection = db
-            self._in_transaction(_make_tables)
+            self._in_transaction(layout.make_tables)
+            layout.verify(db)
         except BaseException:
             self._connection = None
             db.close()
@@ -199,6 +188,13 @@ class SqliteStore:
     def _query(self, statement: str, values: tuple[object, ...]) -> list[T]:
         return self._db().execute(statement, values).fetchall()
 
+    def _durably(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """A transaction that stands in the database itself when this returns, and nowhere else. Somebody who reads at
+        this moment may keep the WAL from being emptied; the next one does it."""
+        result = self._in_transaction(work)
+        self._db().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return result
+
     def _in_transaction(self, work: Callable[[sqlite3.Connection], T], *, write: bool = True) -> T:
         db = self._db()
         db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -214,25 +210,14 @@ class SqliteStore:
 def _is_damage(problem: sqlite3.Error) -> bool:
     """Not a database at all, or malformed; SQLite has no class of its own for it. A table that is not there was: the
     layout was checked when the file was opened."""
-    return type(problem) is sqlite3.DatabaseError or "no such table" in str(problem)
-
-
-def _make_tables(db: sqlite3.Connection) -> None:
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > SCHEMA_VERSION:
-        raise StoreFailed(f"the metadata store was written by a newer moldau (layout {version}); start that one")
-    if version == 0:
-        for statement in _SCHEMA.split(";"):
-            if statement.strip():
-                db.execute(statement)
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    return type(problem) is sqlite3.DatabaseError or "no such" in str(problem) or "already exists" in str(problem)
 
 
 def _append(db: sqlite3.Connection, records: Sequence[bytes], fence: int) -> int:
     last, newest = db.execute("SELECT last_offset, fence FROM head").fetchone()
     if fence != newest:
         raise Fenced(f"fence {fence} was outranked by {newest}")
-    db.executemany("INSERT INTO log VALUES (?, ?)", ((last + i, record) for i, record in enumerate(records, 1)))
+    db.executemany("INSERT INTO log VALUES (?, ?, ?)", layout.rows(last + 1, records))
     db.execute("UPDATE head SET last_offset = ?", (last + len(records),))
     return int(last) + len(records)
 
@@ -244,15 +229,15 @@ def _save_snapshot(db: sqlite3.Connection, offset: int, records: Sequence[bytes]
     if offset <= known:
         return  # an older snapshot than the one there: nothing to gain, and its records are gone
     db.execute("DELETE FROM snapshot")
-    db.executemany("INSERT INTO snapshot VALUES (?, ?)", enumerate(records))
+    db.executemany("INSERT INTO snapshot VALUES (?, ?, ?)", layout.rows(0, records))
     db.execute("DELETE FROM log WHERE log_offset <= ?", (offset,))
-    db.execute("UPDATE head SET snapshot_offset = ?", (offset,))
+    db.execute("UPDATE head SET snapshot_offset = ?, snapshot_records = ?", (offset, len(records)))
 
 
 def _load_snapshot(db: sqlite3.Connection) -> tuple[int, list[bytes]]:
     offset = db.execute("SELECT snapshot_offset FROM head").fetchone()[0]
-    rows = db.execute("SELECT record FROM snapshot ORDER BY position").fetchall()
-    return offset, [row[0] for row in rows]
+    rows = db.execute("SELECT position, record, crc FROM snapshot ORDER BY position").fetchall()
+    return offset, [layout.checked(*row) for row in rows]
 
 
 def _register(db: sqlite3.Connection, node_id: int, payload: bytes, deadline_ms: int) -> int:
