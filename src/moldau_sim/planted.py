@@ -185,8 +185,7 @@ def recovery_point_before_sync() -> Iterator[None]:
     real = LogDirs._offsets_of
 
     def offsets_of(self: LogDirs, home: LogDirectory) -> Any:
-        recovery_points, starts = real(self, home)
-        return {tp: int(self.logs[tp].end_offset) for tp in recovery_points}, starts
+        return {tp: one._replace(recovery_point=int(self.logs[tp].end_offset)) for tp, one in real(self, home).items()}
 
     with patch.object(LogDirs, "_offsets_of", offsets_of):
         yield
@@ -245,7 +244,7 @@ def start_offset_forgotten() -> Iterator[None]:
     real = LogDirs._offsets_of
 
     def offsets_of(self: LogDirs, home: LogDirectory) -> Any:
-        return real(self, home)[0], {}
+        return {tp: one._replace(start_offset=0) for tp, one in real(self, home).items()}
 
     with patch.object(LogDirs, "_offsets_of", offsets_of):
         yield

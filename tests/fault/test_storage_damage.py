@@ -138,19 +138,19 @@ def test_files_of_the_directory_may_be_lost_or_damaged(kind: str, clean: bool) -
         asyncio.run(act(DAMAGES[name]))
 
 
-def test_a_lost_start_checkpoint_shows_no_more_than_the_segments_hold() -> None:
+def test_deleted_records_stay_deleted_without_kafkas_start_checkpoint() -> None:
     async def act(how: Damage) -> None:
         disk = SimulatedDisk()
         dirs, log = await dirs_with_log(disk, "/data", segment_bytes=2000)
         for _ in range(60):
             append(log, batch())
         log.advance_start_offset(35)
-        base = int(log.segments[0].base_offset)
+        assert log.segments[0].base_offset < 35
         await dirs.close()
         damage(disk, "/data", "log-start-offset-checkpoint", how)
         again = log_dirs(disk, "/data", segment_bytes=2000)
         await again.open()
-        assert again.logs[TopicPartition("t", 0)].start_offset == base > 0
+        assert again.logs[TopicPartition("t", 0)].start_offset == 35
         await again.close()
 
     for name in ("deleted", "emptied", "zeroed"):

@@ -172,6 +172,8 @@ class PartitionHost:
         hosted = Partition(topic.name, topic.topic_id, partition.index, its_log, self._node_id, self._table.advances)
         self._table.add(hosted)
         self._give_role(hosted, partition)
+        if its_log.failure:
+            hosted.close()  # it answers KAFKA_STORAGE_ERROR; deleting its topic is still possible
 
     def _give_role(self, hosted: Partition, partition: PartitionImage) -> None:
         if partition.leader == self._node_id:

@@ -141,7 +141,7 @@ class Partition:
         leadership = self.leadership
         if leadership is None or self.offline:
             code = _STORAGE_ERROR if self.offline else _NOT_LEADER
-            return refused(code, "this node does not lead the partition")
+            return refused(code, self.log.failure or "this node does not lead the partition")
         if acks == -1 and not leadership.enough_in_sync(self.log.settings.insync_replicas_min):
             return refused(_NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas asks for")
         outcome = self.log.append_as_leader(records, self.leader_epoch, now_ms, True, 0, may_wait, checked)

@@ -13,9 +13,10 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -24,12 +25,17 @@ from moldau.cli.local_broker import DEFAULT_DATA_DIR, default_bootstrap
 from moldau.cli.output import FORMAT, counted, print_document
 from moldau.cli.session import BOOTSTRAP
 
+if TYPE_CHECKING:
+    from moldau.node.damage_list import Damage
+
 OK: Final = "ok"
 WARNING: Final = "warning"
 ERROR: Final = "error"
 MARKS: Final = {OK: ("✔", "green"), WARNING: ("!", "yellow"), ERROR: ("✘", "red")}
 OPEN_FILES_WANTED: Final = 4096
 FREE_SHARE_WANTED: Final = 0.10
+SHOWN_MAX: Final = 10
+"""Findings about logs that are shown one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ def doctor(data_dir: Path, config_file: Path | None, strict: bool, format_: str,
         *check_settings(config_file),
         *check_cluster(running.bootstrap if running is not None and bootstrap == default_bootstrap() else bootstrap),
         *(() if running is None else check_loop(data_dir)),
+        *check_logs(data_dir),
     ]
     if format_ == "table":
         _print(findings)
@@ -187,6 +194,25 @@ def check_loop(data_dir: Path) -> Iterator[Finding]:
     well, text = doctor_loop.held(data_dir)
     fix = "the log says when; large requests, huge groups or a slow disk are usual causes"
     yield Finding("cluster", OK if well else WARNING, text, "" if well else fix)
+
+
+def check_logs(data_dir: Path) -> Iterator[Finding]:
+    """What starts of the broker found cut, missing or damaged; nothing to say where nothing was."""
+    from moldau.node import damage_list
+    from moldau.storage.findings import OFFLINE, REBUILT
+
+    area = "logs"
+    found = damage_list.read(data_dir)
+    for what in found[-SHOWN_MAX:]:
+        state = ERROR if what.kind == OFFLINE else OK if what.kind == REBUILT else WARNING
+        yield Finding(area, state, what.text)
+    if found:
+        fix = f"restore what matters from a copy; then remove {data_dir / damage_list.NAME}"
+        yield Finding(area, WARNING, f"{counted(len(found), 'finding')} since {_day(found)}", fix)
+
+
+def _day(found: list[Damage]) -> str:
+    return datetime.fromtimestamp(min(one.first_ms for one in found) / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _count(area: str, names: list[str], state: str, noun: str, problem: str, fine: str, fix: str = "") -> Finding:

@@ -15,6 +15,10 @@ class CorruptBatch(MoldauError):
     """A record batch that does not parse, fails its checksum, or exceeds a cap."""
 
 
+class LogDamaged(MoldauError):
+    """A log cannot be opened without throwing away what was safe on disk. It stays offline, the others serve."""
+
+
 class InflatedTooFar(CorruptBatch):
     """Compressed data that becomes larger than it may."""
 

@@ -35,7 +35,7 @@ from moldau.model.errors import Refused
 from moldau.model.failures import DirectoryLocked, DiskFailed, Fenced, WorldError
 from moldau.model.ids import TopicPartition
 from moldau.model.options import ResourceType
-from moldau.node import adoption, loop_figures
+from moldau.node import adoption, damage_list, loop_figures
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
 from moldau.node.metadata_guard import open_metadata
@@ -186,6 +186,7 @@ class Node:
             if isinstance(problem, DirectoryLocked):
                 raise DirectoryInUse(problem.directory, str(problem), locked=True) from problem
             raise DirectoryInUse(settings.log_dirs[0], str(problem)) from problem
+        damage_list.add(self._ports.disk, settings.log_dirs[0], self.log_dirs.findings, self._ports.clock.wall_ms())
         self._to_adopt = logs_to_adopt(known, self.node_id, self.log_dirs, adopt_logs=self._adopt_logs)
 
     async def _start_controller(self, known: MetadataImage) -> None:

@@ -44,9 +44,14 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
     """The offsets, or nothing at all when the file is damaged: half a checkpoint cannot be told from a wrong one."""
+    return parse_offsets(data) or {}
+
+
+def parse_offsets(data: bytes) -> dict[TopicPartition, int] | None:
+    """The offsets; None when the file is damaged."""
     lines = data.decode("utf-8", "replace").splitlines()
     if len(lines) < 2 or lines[0].strip() != CHECKPOINT_VERSION:
-        return {}
+        return None
     found: dict[TopicPartition, int] = {}
     try:
         count = int(lines[1])
@@ -54,9 +59,9 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
             topic, partition, offset = line.split(" ")
             found[TopicPartition(topic, int(partition))] = int(offset)
     except ValueError:
-        return {}
+        return None
     sane = len(found) == count and all(offset >= 0 and tp.partition >= 0 for tp, offset in found.items())
-    return found if sane else {}
+    return found if sane else None
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:

@@ -20,6 +20,7 @@ from moldau.storage.bulk import close_logs, remove_all
 from moldau.storage.checkpoints import encode_partition_metadata, write_offsets
 from moldau.storage.descriptions import DirectoryDescription, LogDescription
 from moldau.storage.directory import LogDirectory
+from moldau.storage.findings import Finding
 from moldau.storage.flush_set import FlushSet
 from moldau.storage.log_state import LogState
 from moldau.storage.move_log import move_log
@@ -28,12 +29,11 @@ from moldau.storage.names import (
     EPOCH_CHECKPOINT,
     LOCK,
     PARTITION_METADATA,
-    RECOVERY_CHECKPOINT,
     REPLICATION_CHECKPOINT,
-    START_CHECKPOINT,
     delete_dir_name,
     partition_dir_name,
 )
+from moldau.storage.offset_copy import LogOffsets, write_known
 from moldau.storage.open_dirs import (
     DirectoryIdentity,
     DirectoryOpener,
@@ -75,6 +75,8 @@ class LogDirs:
         self.directories = [LogDirectory(path) for path in dict.fromkeys(directories)]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.syncer = Syncer(disk, clock)
+        self.findings: list[Finding] = []
+        """What opening found wrong, in the order it was found."""
         self.clean_start = True
         """Whether every directory had been stopped cleanly."""
         self.previous_broker_epoch = -1
@@ -107,6 +109,7 @@ class LogDirs:
             self.disk, self.clock, self._identity, self.chance, self.make_log, self._recovery_threads, progress
         )
         self._lock_all()
+        self.findings = opener.findings
         for home in self.online():
             try:
                 opened = await opener.open(home)
@@ -149,6 +152,8 @@ class LogDirs:
         other = self.logs.get(tp)
         if other is not None:
             # A move was interrupted between renaming the copy and removing the original: both are complete.
+            if log.failure or other.failure:
+                raise DiskFailed(f"{log.path} and {other.path} hold the same partition, and one of them is damaged")
             loser, log = (log, other) if other.end_offset >= log.end_offset else (other, log)
             self._discard(loser)
         self.logs[tp] = log
@@ -340,24 +345,18 @@ class LogDirs:
         earlier must not overwrite one taken later."""
         async with self._checkpointing:
             for home in self.online():
-                recovery, starts = self._offsets_of(home)
+                offsets = self._offsets_of(home)
                 try:
-                    await self.disk.off_loop(partial(self._write_checkpoints, home, recovery, starts))
+                    await self.disk.off_loop(partial(self._write_checkpoints, home, offsets))
                 except DiskFailed as error:
                     home.fail(str(error))
 
-    def _offsets_of(self, home: LogDirectory) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        recovery: dict[TopicPartition, int] = {}
-        starts: dict[TopicPartition, int] = {}
-        for tp, log in self.logs.items():
-            if log.home is not home:
-                continue
-            recovery[tp] = int(log.durable_end_offset)
-            if log.start_offset > 0:
-                # Also when the first segment starts there: removed segments come back if the power fails before the
-                # folder is synced, and deleted records must not.
-                starts[tp] = int(log.start_offset)
-        return recovery, starts
+    def _offsets_of(self, home: LogDirectory) -> dict[TopicPartition, LogOffsets]:
+        return {
+            tp: LogOffsets(log.topic_id, int(log.durable_end_offset), int(log.start_offset))
+            for tp, log in self.logs.items()
+            if log.home is home
+        }
 
     def _high_watermarks_in(self, home: LogDirectory) -> dict[TopicPartition, int]:
         return {
@@ -366,12 +365,9 @@ class LogDirs:
             if log.home is home
         }
 
-    def _write_checkpoints(
-        self, home: LogDirectory, recovery: dict[TopicPartition, int], starts: dict[TopicPartition, int]
-    ) -> None:
+    def _write_checkpoints(self, home: LogDirectory, offsets: dict[TopicPartition, LogOffsets]) -> None:
         with self._writing_checkpoints:
-            write_offsets(self.disk, f"{home.path}/{RECOVERY_CHECKPOINT}", recovery)
-            write_offsets(self.disk, f"{home.path}/{START_CHECKPOINT}", starts)
+            write_known(self.disk, home.path, offsets)
             write_offsets(self.disk, f"{home.path}/{REPLICATION_CHECKPOINT}", self._high_watermarks_in(home))
 
     def describe(self) -> list[DirectoryDescription]:
@@ -423,7 +419,7 @@ class LogDirs:
         logs = [] if home.offline else [log for log in self.logs.values() if log.home is home]
         await close_logs(self.disk, logs, self._recovery_threads)
         if not home.offline:
-            self._write_checkpoints(home, *self._offsets_of(home))
+            self._write_checkpoints(home, self._offsets_of(home))
             write_clean_marker(self.disk, home, broker_epoch)
 
     def unlock(self) -> None:

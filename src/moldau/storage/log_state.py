@@ -122,6 +122,8 @@ class LogState(Flushable):
         self.epochs = EpochHistory()
         self.latest_epoch: i64 = -1
         self.closed = False
+        self.failure = ""
+        """Why this log alone is offline, in words: it could not be loaded. Such a log is closed and left as it is."""
         self.loaded_end_offset: i64 = NEVER
         """The end offset found after a clean stop; -1 otherwise. A log that did not grow since has nothing to write."""
         self.generation: i64 = 0
@@ -312,6 +314,16 @@ class LogState(Flushable):
 
     def snapshot_path(self, offset: i64) -> str:
         return f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}"
+
+    def fail(self, reason: str, start_offset: i64, end_offset: i64) -> None:
+        """Take this log alone offline. The checkpoints go on to say of it what they said before."""
+        self.failure = reason
+        self.closed = True
+        for segment in self.segments:
+            segment.close()
+        self.start_offset = start_offset
+        self.end_offset = end_offset if end_offset > start_offset else start_offset
+        self.durable_end_offset = end_offset
 
     def abandon(self) -> None:
         """The log is being deleted: drop what was gathered and close the files."""

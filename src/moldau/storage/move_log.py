@@ -29,6 +29,8 @@ async def move_log(dirs: LogDirs, tp: TopicPartition, directory: str) -> Partiti
         raise KeyError(directory)
     if old.home is home:
         return old
+    if old.failure:
+        raise DiskFailed(f"{old.path} is offline: {old.failure}")
     copy = _begin(dirs, old, home)
     dirs.register_future(tp, copy)
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from moldau.core.log.settings import FOREVER
-from moldau.model.failures import DiskFailed
+from moldau.model.failures import DiskFailed, MoldauError
 from moldau.model.ids import NO_TOPIC_ID, TopicPartition
 from moldau.ports import Chance, Clock, Disk
 from moldau.storage.checkpoints import (
@@ -23,6 +23,7 @@ from moldau.storage.checkpoints import (
     read_offsets,
 )
 from moldau.storage.directory import LogDirectory
+from moldau.storage.findings import CHECKPOINT, OFFLINE, UNKNOWN, Finding
 from moldau.storage.leftovers import segment_bases
 from moldau.storage.names import (
     CLEAN_SHUTDOWN,
@@ -33,11 +34,10 @@ from moldau.storage.names import (
     LOG_SUFFIX,
     META_PROPERTIES,
     PARTITION_METADATA,
-    RECOVERY_CHECKPOINT,
-    START_CHECKPOINT,
     offset_name,
     parse_partition_dir,
 )
+from moldau.storage.offset_copy import KnownOffsets, read_known
 from moldau.storage.partition_log import PartitionLog
 from moldau.storage.recovery import LoadReport, load_log
 
@@ -97,6 +97,7 @@ class DirectoryOpener:
         self._threads = max(1, threads)
         self._on_progress = on_progress
         self._progress = OpenProgress()
+        self.findings: list[Finding] = []
 
     async def open(self, home: LogDirectory) -> OpenedDirectory:
         """Recover a directory that the caller has locked. Raises DiskFailed when it is another broker's, or broken."""
@@ -158,12 +159,14 @@ class DirectoryOpener:
             if name.endswith((DELETE_DIR_SUFFIX, FUTURE_DIR_SUFFIX)) and self._disk.is_dir(f"{home.path}/{name}"):
                 await self._disk.off_loop(partial(self._disk.remove_tree, f"{home.path}/{name}"))
         names = self._partition_dirs(home)
-        recovery = read_offsets(self._disk, f"{home.path}/{RECOVERY_CHECKPOINT}")
-        starts = read_offsets(self._disk, f"{home.path}/{START_CHECKPOINT}")
+        known = read_known(self._disk, home.path)
+        for problem in known.problems:
+            self._found(Finding(CHECKPOINT, "", UNKNOWN, UNKNOWN, UNKNOWN, 0, problem))
         cleaned = read_offsets(self._disk, f"{home.path}/{CLEANER_CHECKPOINT}")
         logs = [self._new_log(home, name) for name in names]
         for log in logs:
-            self._expect(log, FOREVER if clean else recovery.get(TopicPartition(log.topic, log.partition), 0))
+            tp = TopicPartition(log.topic, log.partition)
+            self._expect(log, FOREVER if clean else known.of(tp, log.topic_id).recovery_point)
         self._progress.directory = home.path
         self._progress.clean = clean
         self._tell()
@@ -173,7 +176,7 @@ class DirectoryOpener:
             while waiting:
                 log = waiting.pop()
                 tp = TopicPartition(log.topic, log.partition)
-                await self._load(log, recovery.get(tp, 0), starts.get(tp, 0), cleaned.get(tp, 0), clean)
+                await self._load(log, known, cleaned.get(tp, 0), clean)
 
         workers = [asyncio.ensure_future(worker()) for _ in range(min(self._threads, len(logs)))]
         try:
@@ -202,9 +205,10 @@ class DirectoryOpener:
             topic_id = NO_TOPIC_ID
         return self._make_log(home, name, parsed[0], parsed[1], topic_id)
 
-    async def _load(
-        self, log: PartitionLog, recovery_point: int, start_offset: int, cleaned_offset: int, clean: bool
-    ) -> None:
+    async def _load(self, log: PartitionLog, known: KnownOffsets, cleaned_offset: int, clean: bool) -> None:
+        """Load one log. What is wrong with it alone takes it offline, and no other; a disk that fails is another
+        matter."""
+        _, recovery_point, start_offset = known.of(TopicPartition(log.topic, log.partition), log.topic_id)
         now_ms = self._clock.wall_ms()
         loop = asyncio.get_running_loop()
 
@@ -212,27 +216,45 @@ class DirectoryOpener:
             loop.call_soon_threadsafe(self._count_bytes, size_bytes)
 
         def work() -> LoadReport:
-            report = load_log(log, recovery_point, start_offset, clean, now_ms, segment_checked, cleaned_offset)
+            report = load_log(
+                log, recovery_point, start_offset, clean, now_ms, segment_checked, cleaned_offset, known.certain
+            )
             if log.durable_end_offset < log.end_offset:
                 # What was found after a crash may still be in the page cache only.
                 log.sync_now()
             return report
 
-        report = await self._disk.off_loop(work)
-        if report.problem:
-            told.warning(
-                "%s-%d was cut at offset %d, %d bytes dropped: %s",
-                log.topic,
-                log.partition,
-                log.end_offset,
-                report.bytes_cut,
-                report.problem,
-            )
+        try:
+            report = await self._disk.off_loop(work)
+        except DiskFailed:
+            raise
+        except Exception as error:
+            report = self._leave_offline(log, error, start_offset, recovery_point)
+        for finding in report.findings:
+            self._found(finding)
         progress = self._progress
         progress.logs_done += 1
         progress.segments_done += report.segments
         progress.problem = report.problem or progress.problem
         self._tell()
+
+    def _leave_offline(self, log: PartitionLog, error: Exception, start_offset: int, recovery_point: int) -> LoadReport:
+        reason = str(error) if isinstance(error, MoldauError) else f"{type(error).__name__}: {error}"
+        if not isinstance(error, MoldauError):
+            told.error("%s-%d could not be loaded", log.topic, log.partition, exc_info=error)
+        log.fail(reason, start_offset, recovery_point)
+        report = LoadReport()
+        report.segments = len(log.segments)
+        report.problem = reason
+        size_bytes = log.size_bytes
+        report.findings.append(
+            Finding(OFFLINE, log.topic, log.partition, start_offset, recovery_point, size_bytes, reason)
+        )
+        return report
+
+    def _found(self, finding: Finding) -> None:
+        self.findings.append(finding)
+        told.warning("%s", finding.text)
 
     def _count_bytes(self, size_bytes: int) -> None:
         self._progress.bytes_done += size_bytes

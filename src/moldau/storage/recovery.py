@@ -18,10 +18,11 @@ from moldau.core.log.epochs import EpochHistory
 from moldau.core.log.index import AbortedTxn
 from moldau.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot
 from moldau.core.log.producers import ProducerTable
-from moldau.model.failures import CorruptBatch
+from moldau.model.failures import CorruptBatch, LogDamaged
 from moldau.ports import ReadableFile
 from moldau.records.batch import BatchHeader
 from moldau.records.reader import read_end_marker
+from moldau.storage.findings import CUT, START, Finding
 from moldau.storage.leftovers import segment_bases, settle
 from moldau.storage.log_state import LogState
 from moldau.storage.log_trim import remove_deleted_files, remove_segments
@@ -40,6 +41,7 @@ class LoadReport:
         self.bytes_cut: i64 = 0
         self.problem = ""
         """Why the log was cut, in words; empty when it was not."""
+        self.findings: list[Finding] = []
 
 
 def load_log(
@@ -50,9 +52,11 @@ def load_log(
     now_ms: i64,
     on_segment: Callable[[int], None] | None = None,
     cleaned_offset: i64 = 0,
+    start_certain: bool = True,
 ) -> LoadReport:
     """Open the segments in `log.path` and make `log` usable. `on_segment` is told the bytes of each segment checked.
-    Below `cleaned_offset` compaction may have left gaps, whatever the topic's policy is by now."""
+    Below `cleaned_offset` compaction may have left gaps, whatever the topic's policy is by now. A `start_offset` that
+    is not certain is not believed where it lies beyond the end."""
     report = LoadReport()
     settle(log.disk, log.path)
     open_segments(log)
@@ -64,7 +68,8 @@ def load_log(
         recover(log, recovery_point, now_ms, report, on_segment, cleaned_offset)
     else:
         rebuild_producers(log, now_ms)
-    settle_start(log, start_offset, now_ms)
+    settle_start(log, start_offset, now_ms, start_certain, report)
+    note_missing_end(log, recovery_point, report)
     load_epochs(log)
     remove_deleted_files(log)
     if clean:
@@ -90,9 +95,14 @@ def open_segments(log: LogState) -> None:
 
 
 def load_end(log: LogState) -> bool:
-    """After a clean stop: find the end offset from the last index entry. False when the tail is not whole batches."""
+    """After a clean stop: find the end offset from the last index entry. False when the last batch is torn or only
+    zeros follow (Kafka's preallocated files), so that nothing is lost by a cut. Raises LogDamaged where more may lie
+    behind what cannot be read."""
     active = log.active
-    active.load_indexes()
+    try:
+        active.load_indexes()
+    except CorruptBatch:
+        active.rebuild_indexes()  # up to the damage, which the walk below meets
     active.created_ms = log.disk.modified_ms(active.path(LOG_SUFFIX))
     last: i64 = active.offsets.count - 1
     position: i64 = active.offsets.position_of(last) if last >= 0 else 0
@@ -107,10 +117,29 @@ def load_end(log: LogState) -> bool:
             break
         end = header.next_offset
     if scanner.problem is not None:
-        return False
+        if scanner.torn or is_empty_from(scanner):
+            return False
+        raise LogDamaged(
+            f"{active.path(LOG_SUFFIX)} is damaged at {scanner.next_position} (offset {end}) although the broker was "
+            f"stopped cleanly: {scanner.problem}"
+        )
     active.next_offset = end
     active.rescan_tail()
     log.end_offset = end
+    return True
+
+
+def is_empty_from(scanner: BatchScanner) -> bool:
+    """Whether nothing but zeros follows the last whole batch."""
+    at: i64 = scanner.next_position
+    while at < scanner.end:
+        size: i64 = scanner.end - at
+        if size > SCAN_WINDOW_BYTES:
+            size = SCAN_WINDOW_BYTES
+        piece = scanner.file.read_at(at, size)
+        if not piece or piece.count(0) != len(piece):
+            return False
+        at += i64(len(piece))
     return True
 
 
@@ -151,6 +180,7 @@ def recover(
             report.bytes_cut += size - segment.size_bytes
             report.problem = f"{segment.path(LOG_SUFFIX)}: {problem}"
             drop_after(log, number, report)
+            note_cut(log, recovery_point, report)
             break
     log.active = log.segments[-1]
     log.active.sealed = False
@@ -183,6 +213,13 @@ def drop_after(log: LogState, number: i64, report: LoadReport) -> None:
     for segment in dropped:
         report.bytes_cut += segment.size_bytes
     remove_segments(log, dropped)
+
+
+def note_cut(log: LogState, recovery_point: i64, report: LoadReport) -> None:
+    end: i64 = recovery_point if recovery_point > log.end_offset else i64(-1)
+    report.findings.append(
+        Finding(CUT, log.topic, log.partition, int(log.end_offset), int(end), int(report.bytes_cut), report.problem)
+    )
 
 
 def recover_segment(segment: Segment, table: ProducerTable, following: i64, gaps_allowed: bool) -> str | None:
@@ -242,13 +279,18 @@ def check_batches(
     return problem
 
 
-def settle_start(log: LogState, start_offset: i64, now_ms: i64) -> None:
-    """Where the log starts: the checkpoint, unless the files say later. A log cut below its start begins anew there."""
+def settle_start(log: LogState, start_offset: i64, now_ms: i64, certain: bool, report: LoadReport) -> None:
+    """Where the log starts: the checkpoint, unless the files say later. A log cut below its start begins anew there,
+    if the start is certain: one wrong digit in a checkpoint must not cost the whole log."""
     first: i64 = log.segments[0].base_offset
     log.start_offset = start_offset if start_offset > first else first
     if log.end_offset >= log.start_offset:
         return
     if log.end_offset > first or log.size_bytes > 0:
+        note_start_beyond(log, first, certain, report)
+        if not certain:
+            log.start_offset = first
+            return
         # Nothing below the start offset may come back, and offsets may not be given twice.
         removed = log.segments
         log.segments = []
@@ -258,6 +300,25 @@ def settle_start(log: LogState, start_offset: i64, now_ms: i64) -> None:
         log.producers.end_offset = log.start_offset
     else:
         log.start_offset = first
+
+
+def note_start_beyond(log: LogState, first: i64, certain: bool, report: LoadReport) -> None:
+    what = f"its start offset {log.start_offset} lies beyond its end {log.end_offset}; "
+    if certain:
+        what += f"everything below it had been deleted: {log.size_bytes} bytes from offset {first} on are dropped"
+    else:
+        what += f"not believed, it starts at {first}: records deleted before may be back"
+    report.findings.append(
+        Finding(START, log.topic, log.partition, int(first), int(log.end_offset), int(log.size_bytes), what)
+    )
+
+
+def note_missing_end(log: LogState, recovery_point: i64, report: LoadReport) -> None:
+    """Files that went missing leave no torn batch behind: only the recovery point remembers how far the log went."""
+    if recovery_point <= log.end_offset or report.problem:
+        return
+    report.problem = f"the files end there, although the log was safe up to offset {recovery_point}"
+    note_cut(log, recovery_point, report)
 
 
 def load_epochs(log: LogState) -> None:

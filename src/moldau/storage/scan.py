@@ -44,6 +44,8 @@ class BatchScanner:
         self.window_bytes: i64 = window_bytes
         self.verify = verify
         self.problem: str | None = None
+        self.torn = False
+        """Whether the problem is that the file ends inside a batch."""
         self.window = b""
         self.window_start: i64 = position
         self.last_size: i64 = 0
@@ -54,6 +56,7 @@ class BatchScanner:
         if remaining < HEADER_BYTES:
             if remaining > 0:
                 self.problem = f"{remaining} bytes at {position} are too few for a batch"
+                self.torn = True
             return None
         at: i64 = position - self.window_start
         if at + HEADER_BYTES > i64(len(self.window)):
@@ -66,6 +69,7 @@ class BatchScanner:
             return None
         if header.size_bytes > remaining:
             self.problem = f"the batch at {position} announces {header.size_bytes} bytes, only {remaining} are left"
+            self.torn = True
             return None
         if self.verify and not self.crc_ok(header, position):
             self.problem = f"the batch at {position} fails its checksum"
