@@ -64,6 +64,7 @@ def doctor(data_dir: Path, config_file: Path | None, strict: bool, format_: str,
         *check_cluster(running.bootstrap if running is not None and bootstrap == default_bootstrap() else bootstrap),
         *(() if running is None else check_loop(data_dir)),
         *check_logs(data_dir),
+        *(() if running is None else check_clock(data_dir)),
     ]
     if format_ == "table":
         _print(findings)
@@ -213,6 +214,19 @@ def check_logs(data_dir: Path) -> Iterator[Finding]:
 
 def _day(found: list[Damage]) -> str:
     return datetime.fromtimestamp(min(one.first_ms for one in found) / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def check_clock(data_dir: Path) -> Iterator[Finding]:
+    from moldau.node.clock_keeper import read_jump_ms
+
+    jump_days = read_jump_ms(data_dir) / 86_400_000
+    if jump_days:
+        way = "ahead of" if jump_days > 0 else "behind"
+        text = (
+            f"the wall clock is {abs(jump_days):.1f} days {way} the time the broker kept; nothing is deleted by its age"
+        )
+        fix = "set the clock; or, if it is right: moldau config set broker 1 moldau.clock.jumps=follow"
+        yield Finding("cluster", WARNING, text, fix)
 
 
 def _count(area: str, names: list[str], state: str, noun: str, problem: str, fine: str, fix: str = "") -> Finding:

@@ -35,7 +35,8 @@ from moldau.model.errors import Refused
 from moldau.model.failures import DirectoryLocked, DiskFailed, Fenced, WorldError
 from moldau.model.ids import TopicPartition
 from moldau.model.options import ResourceType
-from moldau.node import adoption, damage_list, loop_figures
+from moldau.node import adoption, clock_keeper, damage_list, loop_figures
+from moldau.node.clock_keeper import ClockKeeper
 from moldau.node.failures import AddressInUse, DirectoryInUse
 from moldau.node.identity import new_cluster_id, read_identity
 from moldau.node.metadata_guard import open_metadata
@@ -46,6 +47,7 @@ from moldau.node.upkeep import apply_changes, new_cleaner
 from moldau.node.wanted_topics import create_wanted_topics
 from moldau.ports import MetadataStore
 from moldau.runtime.ports import Ports
+from moldau.runtime.steady_clock import SteadyClock
 from moldau.runtime.tasks import TaskScope
 from moldau.server.limits import ServerLimits
 from moldau.server.listeners import Listeners
@@ -96,6 +98,9 @@ class Node:
         self.services: Services | None = None
         self.server: Server | None = None
         self.cleaner: Cleaner | None = None
+        self.clock = SteadyClock(ports.clock)
+        """What is old is judged by it. Records are stamped with the port's own, as in Kafka."""
+        self._clock_keeper: ClockKeeper | None = None
         self.groups: GroupCoordinator | None = None
         self.transactions: TransactionCoordinator | None = None
         self.listeners = Listeners(listeners_of(settings))
@@ -158,6 +163,7 @@ class Node:
         )
         self.images.image = known
         self._apply_dynamic(known)
+        self.clock = SteadyClock(self._ports.clock, clock_keeper.read(disk, first), follow=self._follows_clock)
         self.listeners.configure(listeners_of(self.settings))
         if "listeners" in self.settings.dynamic_broker and "listeners" in self.settings.static:
             told = self.settings.static["listeners"]
@@ -169,7 +175,7 @@ class Node:
         self.log_dirs = LogDirs(
             self._ports.disk,
             absolute(settings.log_dirs),
-            self._ports.clock,
+            self.clock,
             lambda topic: self._log_settings(self.images.image, topic),
             entropy=self._ports.entropy,
             flush_set=self.flush_set,
@@ -284,6 +290,7 @@ class Node:
             ),
             fetch_bytes_max=self.settings.int("fetch.max.bytes"),
         )
+        self.services.steady_clock = self.clock
         self.services.host = self.host
         self.server = Server(
             self.services,
@@ -296,7 +303,9 @@ class Node:
         loop_figures.keep(self.server.hub.watch, self._ports.disk, self.settings.log_dirs[0], self._spawn)
         self._start_coordinators()
         self._spawn(self.log_dirs.run(), "log directories")
-        self.cleaner = new_cleaner(self.settings, self.log_dirs)
+        self._clock_keeper = ClockKeeper(self.clock, self._ports.disk, self.settings.log_dirs[0])
+        self._spawn(self._clock_keeper.run(), "clock")
+        self.cleaner = new_cleaner(self.settings, self.log_dirs, self.clock)
         self._spawn(self.cleaner.run(), "cleaner")
         try:
             await self.server.start()
@@ -314,7 +323,7 @@ class Node:
             partitions=self.partitions,
             images=self.images,
             submit=self.controller.submit,
-            clock=self._ports.clock,
+            clock=self.clock,
             spawn=self._spawn,
             on_bug=self._fail,
         )
@@ -326,7 +335,7 @@ class Node:
             submit=self.controller.submit,
             next_producer_id=self.services.producer_ids.next_producer_id,
             group_shards=lambda: None if self.groups is None else self.groups.shards,
-            clock=self._ports.clock,
+            clock=self.clock,
             spawn=self._spawn,
             on_bug=self._fail,
         )
@@ -366,10 +375,15 @@ class Node:
             apply_changes(self.cleaner, self.settings)
         if self.groups is not None:
             self.groups.settings_changed()
+        self.clock.set_follow(self._follows_clock)
         if self.server is not None:
             self.server.update_limits(ServerLimits.from_settings(self.settings))
             if not LISTENER_KEYS.isdisjoint(changed):
                 self._spawn(self._relisten(self.server), "listeners")
+
+    @property
+    def _follows_clock(self) -> bool:
+        return self.settings.str("moldau.clock.jumps") == "follow"
 
     async def _relisten(self, server: Server) -> None:
         self.listeners.configure(listeners_of(self.settings))
@@ -444,6 +458,9 @@ class Node:
             await self.scope.close()
         except (WorldError, Fenced) as problem:
             log.error("stopped by: %s", problem)
+        if self._clock_keeper is not None:
+            await self._clock_keeper.write()
+            self._clock_keeper = None
         if self.log_dirs is not None:
             await self.log_dirs.close(self.broker_epoch, unlock=False)
         if self.store is not None:

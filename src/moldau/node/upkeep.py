@@ -6,6 +6,7 @@ import logging
 
 from moldau.config.settings import Settings
 from moldau.model.ids import TopicPartition
+from moldau.runtime.steady_clock import SteadyClock
 from moldau.storage.clean_log import CleanerLimits, CleanReport
 from moldau.storage.cleaner import Cleaner
 from moldau.storage.log_dirs import LogDirs
@@ -13,7 +14,7 @@ from moldau.storage.log_dirs import LogDirs
 log = logging.getLogger("moldau.cleaner")
 
 
-def new_cleaner(settings: Settings, log_dirs: LogDirs) -> Cleaner:
+def new_cleaner(settings: Settings, log_dirs: LogDirs, clock: SteadyClock | None = None) -> Cleaner:
     return Cleaner(
         log_dirs,
         limits=limits_of(settings),
@@ -22,6 +23,7 @@ def new_cleaner(settings: Settings, log_dirs: LogDirs) -> Cleaner:
         backoff_ms=settings.int("log.cleaner.backoff.ms"),
         on_problem=_tell,
         on_cleaned=_tell_cleaned,
+        clock=clock,
     )
 
 

@@ -89,6 +89,8 @@ class Services:
         """The same of `__transaction_state`; None on a node without a transaction coordinator."""
         self.transactions: Any = None
         """`broker.transactions.coordinator.TransactionCoordinator`."""
+        self.steady_clock: Any = None
+        """`SteadyClock`: asks clients' timestamps while the wall clock is in doubt."""
         self.disk = disk
         self.parking = parking if parking is not None else Parking()
         """The one waiting room for requests that are answered later."""

@@ -10,6 +10,7 @@ from typing import Final
 from moldau.core.log.compaction import CleanPlan, dirtiest, plan_clean
 from moldau.model.failures import CorruptBatch, DiskFailed, UnsupportedCodec
 from moldau.model.ids import TopicPartition
+from moldau.runtime.steady_clock import SteadyClock
 from moldau.storage.checkpoints import read_offsets, write_offsets
 from moldau.storage.clean_log import CleanerLimits, CleanReport, LogCleaning, Superseded
 from moldau.storage.directory import LogDirectory
@@ -36,6 +37,7 @@ class Cleaner:
         backoff_ms: int = BACKOFF_MS,
         on_problem: Callable[[TopicPartition, str], None] | None = None,
         on_cleaned: Callable[[TopicPartition, CleanReport], None] | None = None,
+        clock: SteadyClock | None = None,
     ) -> None:
         self.log_dirs = log_dirs
         self.limits = limits or CleanerLimits()
@@ -47,6 +49,7 @@ class Cleaner:
         self._workers = max(1, workers)
         self._on_problem = on_problem
         self._on_cleaned = on_cleaned
+        self._clock = clock
         self._cleaned: dict[str, dict[TopicPartition, int]] = {}
         self._under_way: set[TopicPartition] = set()
         self._writing = asyncio.Lock()
@@ -79,15 +82,22 @@ class Cleaner:
                 continue
             try:
                 await self._know_times(log)
-                deleted += log.delete_old_segments(self.log_dirs.clock.wall_ms())
+                deleted += log.delete_old_segments(self.log_dirs.clock.wall_ms(), self._may_judge_age(log))
             except DiskFailed as error:
                 log.home.fail(str(error))
             except CorruptBatch as error:
                 # A damaged segment keeps its log from being trimmed, not the broker from running.
                 self._tell_once(tp, str(error))
-            log.producers.expire(self.log_dirs.clock.wall_ms(), log.producer_expiration_ms)
+            if self._clock is None or not self._clock.in_doubt:
+                log.producers.expire(self.log_dirs.clock.wall_ms(), log.producer_expiration_ms)
             await asyncio.sleep(0)
         return deleted
+
+    def _may_judge_age(self, log: PartitionLog) -> bool:
+        settings = log.settings
+        return self._clock is None or self._clock.may_delete_by_age(
+            int(settings.retention_ms), stamped_here=settings.timestamp_log_append
+        )
 
     async def _know_times(self, log: PartitionLog) -> None:
         """After a start the ages of segments come from their time indexes. There may be thousands: not all at once."""

@@ -163,8 +163,8 @@ def remove_deleted_files(log: LogState) -> None:
             log.disk.remove(f"{log.path}/{name}")
 
 
-def delete_old_segments(log: LogState, now_ms: i64) -> int:
-    """Retention by start offset, size and time. Returns how many segments went.
+def delete_old_segments(log: LogState, now_ms: i64, by_age: bool = True) -> int:
+    """Retention by start offset, size and, with `by_age`, time. Returns how many segments went.
 
     An active segment that has expired is sealed first and then goes with the others, as in Kafka: otherwise a quiet
     topic would keep its last records for ever. To the plan it looks sealed, followed by an empty active one.
@@ -181,6 +181,7 @@ def delete_old_segments(log: LogState, now_ms: i64) -> int:
         now_ms=int(now_ms),
         start_offset=int(log.start_offset),
         high_watermark=int(committed),
+        by_age=by_age,
     )
     delete_first(log, len(plan), now_ms)
     if plan:

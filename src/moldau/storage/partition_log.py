@@ -384,9 +384,9 @@ class PartitionLog(LogState):
         """Forget everything below `offset` (DeleteRecords). False when it does not move the start."""
         return log_trim.advance_start_offset(self, offset, now_ms)
 
-    def delete_old_segments(self, now_ms: i64) -> int:
+    def delete_old_segments(self, now_ms: i64, by_age: bool = True) -> int:
         """Apply retention by time, size and start offset; how many segments went."""
-        return log_trim.delete_old_segments(self, now_ms)
+        return log_trim.delete_old_segments(self, now_ms, by_age)
 
     def close(self, home_later: bool = False) -> None:
         """Write indexes and a producer snapshot, so that a clean start only loads. `home_later`: the caller makes the

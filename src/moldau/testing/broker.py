@@ -79,7 +79,12 @@ class InProcessBroker:
         from moldau.node.compose import Node
         from moldau.runtime.ports import real_ports
 
-        overrides = {"listeners": f"PLAINTEXT://{listen}", "log.dirs": str(self._data_dir), **self._overrides}
+        overrides = {
+            "listeners": f"PLAINTEXT://{listen}",
+            "log.dirs": str(self._data_dir),
+            "moldau.clock.jumps": "follow",  # tests move it, and back
+            **self._overrides,
+        }
         settings = Settings.from_sources(overrides=overrides)
         self._node = Node(settings, real_ports(settings, clock=self._adjustable))
         self.call(self._node.start())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -37,3 +38,13 @@ def test_only_errors_fail_unless_asked(state: str, strict: bool, status: int, mo
 
 def test_a_wrong_use_is_status_2() -> None:
     assert CliRunner().invoke(root, ["doctor", "--no-such-option"]).exit_code == 2
+
+
+def test_a_clock_in_doubt_is_shown_with_what_ends_it(tmp_path: Path) -> None:
+    assert list(doctor.check_clock(tmp_path)) == []
+    left = {"wall_ms": 1, "monotonic_ms": 1, "era": "", "jump_ms": -864_000_000, "moved_on_ms": 0}
+    (tmp_path / "moldau.clock.json").write_text(json.dumps(left))
+    (found,) = doctor.check_clock(tmp_path)
+    assert found.state == WARNING
+    assert "10.0 days behind" in found.text
+    assert "moldau.clock.jumps=follow" in found.fix

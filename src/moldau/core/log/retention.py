@@ -37,9 +37,10 @@ def plan_deletion(
     now_ms: int,
     start_offset: int,
     high_watermark: int,
+    by_age: bool = True,
 ) -> list[Deletion]:
-    """The oldest segments that the policy lets go. A log that is only compacted loses nothing but what lies before
-    its start offset (moved there by DeleteRecords); so does one that is held."""
+    """The oldest segments that the policy lets go; without `by_age` nobody knows how old anything is. A log that is
+    only compacted loses nothing but what lies before its start offset (moved there by DeleteRecords)."""
     excess_bytes = 0
     if settings.delete and not settings.held and settings.retention_bytes != NO_LIMIT:
         excess_bytes = sum(segment.size_bytes for segment in segments) - settings.retention_bytes
@@ -47,7 +48,7 @@ def plan_deletion(
     for segment, following in pairwise(segments):
         if following.base_offset > high_watermark:
             break
-        reason = _reason_to_delete(segment, following.base_offset, settings, now_ms, start_offset, excess_bytes)
+        reason = _reason_to_delete(segment, following.base_offset, settings, now_ms, start_offset, excess_bytes, by_age)
         if reason is None:
             break
         plan.append(Deletion(segment.base_offset, following.base_offset, reason))
@@ -62,6 +63,7 @@ def _reason_to_delete(
     now_ms: int,
     start_offset: int,
     excess_bytes: int,
+    by_age: bool,
 ) -> DeletionReason | None:
     if end_offset <= start_offset:
         return DeletionReason.START_OFFSET
@@ -69,6 +71,6 @@ def _reason_to_delete(
         return None
     if settings.retention_bytes != NO_LIMIT and excess_bytes >= segment.size_bytes:
         return DeletionReason.SIZE
-    if settings.retention_ms >= 0 and now_ms - segment.largest_timestamp_ms > settings.retention_ms:
+    if by_age and settings.retention_ms >= 0 and now_ms - segment.largest_timestamp_ms > settings.retention_ms:
         return DeletionReason.TIME
     return None

@@ -28,7 +28,7 @@ from moldau.records.batch import HEADER_BYTES
 from moldau.records.gradual import GradualCheck
 from moldau.server import lookup
 from moldau.server.context import RequestContext
-from moldau.server.handlers import large_batches, transaction_errors
+from moldau.server.handlers import clock_witness, large_batches, transaction_errors
 from moldau.server.parking import Parked
 from moldau.server.replies import NO_REPLY, Drop
 from moldau.storage.outcome import LATER, AppendOutcome, refused
@@ -325,6 +325,9 @@ def handle(request: ProduceRequest, context: RequestContext) -> Any:
     unchecked: list[Unchecked] | None = None
     table = context.services.partitions
     by_id: bool = context.api_version >= TOPIC_IDS_SINCE_VERSION
+    steady = context.services.steady_clock
+    if steady is not None and steady.in_doubt:
+        clock_witness.ask(request, context, steady)
     for topic in request.topic_data:
         hosted = table.topic_by_id(topic.topic_id) if by_id else table.topic(topic.name)
         topic_answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
