@@ -7,6 +7,7 @@
 #   make explore property tests and simulation on new random seeds (MINUTES=10)
 #   make sim     1,000 simulation seeds and every planted bug
 #   make fault   the long fault runs: kill -9 rounds, fuzzing, compaction at scale
+#   make attack  a live broker under seeded rudeness, hunger and damage, with figures (MINUTES=15 SEED=7)
 #   make bench   moldau and Apache Kafka side by side
 #   make interop tests against Kafka's own tools, clients in other languages, and Kafka itself, answer by answer
 
@@ -17,7 +18,7 @@ PY     := $(BIN)/python
 STAMPS := .make
 SOURCES := $(shell find src/moldau src/pyspark_moldau -name '*.py' -o -name '*.json') setup.py pyproject.toml
 
-.PHONY: setup demo test test-compiled test-spark test-pure check explore sim fault bench interop docs clean
+.PHONY: setup demo test test-compiled test-spark test-pure check explore sim fault attack bench interop docs clean
 
 setup: $(STAMPS)/installed
 
@@ -65,12 +66,17 @@ check: setup
 sim: setup
 	@PYTHONPATH=src $(PY) -m moldau_sim --seeds 1000 --planted all
 
-MINUTES ?= 10
+explore: MINUTES ?= 10
 explore: setup
 	@$(PY) tools/explore.py --minutes $(MINUTES)
 
 fault: setup
 	@$(PY) -m pytest tests/fault -q -m "not interop"
+
+attack: MINUTES ?= 15
+attack: SEED ?= 7
+attack: setup
+	@$(PY) -m tests.attack --minutes $(MINUTES) --seed $(SEED)
 
 interop: setup
 	@$(PY) -m pytest tests -q -rs -m interop
