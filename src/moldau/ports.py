@@ -104,6 +104,9 @@ class Disk(Protocol):
     def size_bytes(self, path: str) -> int: ...
     def modified_ms(self, path: str) -> int: ...
     def make_dirs(self, path: str) -> None: ...
+    def make_dir(self, path: str) -> None:
+        """One directory, which may be there. `DiskFailed` when the one it lies in is not: it is never made again."""
+
     def rename(self, old: str, new: str) -> None:
         """Atomic; replaces a file at `new`."""
 
@@ -118,6 +121,9 @@ class Disk(Protocol):
     def lock(self, path: str) -> Callable[[], None]:
         """Take an exclusive lock on a file, or raise `DirectoryLocked` naming the holder. Call the result to give it
         back."""
+
+    def is_in_place(self, path: str) -> bool:
+        """Whether the directory of a lock that was taken is still the one that its name leads to. Cheap."""
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run slow disk work without holding up the event loop (a thread; virtual time in simulation)."""

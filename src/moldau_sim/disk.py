@@ -81,6 +81,7 @@ class SimulatedDisk:
         self.process = process or Process("nobody")
         self.process.at_death(self._release_locks)
         self._slow_seconds = 0.0
+        self._locked: dict[str, FileNode | DirNode | None] = {}
 
     # -- steps: where faults strike and crashes fall -------------------------------------------------------------
 
@@ -191,6 +192,12 @@ class SimulatedDisk:
             self.step("make_dirs", path)
             self.drive.make_dirs(path)
 
+    def make_dir(self, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        if parent and not self.is_dir(parent):
+            raise DiskFailed(f"cannot create directory {path}: the one it lies in is gone")
+        self.make_dirs(path)
+
     def rename(self, old: str, new: str) -> None:
         old_directory, old_name = self.drive.parent(old)
         new_directory, new_name = self.drive.parent(new)
@@ -265,12 +272,18 @@ class SimulatedDisk:
         if self.drive.find(path) is None:
             self.open(path, create=True).close()
         self.drive.locks[path] = self.process
+        self._locked[path] = self.drive.find(path.rpartition("/")[0])
 
         def release() -> None:
+            self._locked.pop(path, None)
             if self.drive.locks.get(path) is self.process:
                 del self.drive.locks[path]
 
         return release
+
+    def is_in_place(self, path: str) -> bool:
+        self.process.check_alive()
+        return self.drive.find(path.rpartition("/")[0]) is self._locked.get(path)
 
     def _release_locks(self) -> None:
         for path in [path for path, holder in self.drive.locks.items() if holder is self.process]:

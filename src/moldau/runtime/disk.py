@@ -21,7 +21,7 @@ from typing import Final, NoReturn, TypeVar
 from moldau.model.failures import DiskFailed, DiskFull
 from moldau.model.file_range import FileRange
 from moldau.ports import Buffer, DiskSpace, File, Piece, ReadableFile
-from moldau.runtime.file_lock import lock_file
+from moldau.runtime.file_lock import is_in_place, lock_file
 from moldau.runtime.stored_file import StoredFile
 
 T = TypeVar("T")
@@ -303,6 +303,16 @@ class RealDisk:
         except OSError as error:
             fail(error, f"cannot create directory {path}")
 
+    def make_dir(self, path: str) -> None:
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            return
+        except FileNotFoundError as error:
+            raise DiskFailed(f"cannot create directory {path}: the one it lies in is gone") from error
+        except OSError as error:
+            fail(error, f"cannot create directory {path}")
+
     def rename(self, old: str, new: str) -> None:
         try:
             os.rename(old, new)
@@ -361,6 +371,9 @@ class RealDisk:
 
     def lock(self, path: str) -> Callable[[], None]:
         return lock_file(path)
+
+    def is_in_place(self, path: str) -> bool:
+        return is_in_place(path)
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         if self._pool is None:

@@ -28,6 +28,9 @@ _held: dict[tuple[int, int], int] = {}
 """Lock files locked by this process, by device and inode. The kernel does not tell a process of its own POSIX locks,
 and drops them when the process closes any descriptor of that file: it must not even be opened again."""
 
+_directories: dict[str, tuple[int, int]] = {}
+"""The directories of locks that are held, by the path of the lock: device and inode."""
+
 
 def lock_file(path: str) -> Callable[[], None]:
     """Lock `path` and its directory for this process, write our pid into it, and return what releases it."""
@@ -52,13 +55,21 @@ def lock_file(path: str) -> Callable[[], None]:
     identity = _identity(path)
     assert identity is not None
     _held[identity] = descriptors[1]
+    stat = os.fstat(descriptors[0])
+    _directories[path] = stat.st_dev, stat.st_ino
 
     def release() -> None:
         if _held.pop(identity, None) is not None:
+            _directories.pop(path, None)
             for descriptor in reversed(descriptors):
                 os.close(descriptor)
 
     return release
+
+
+def is_in_place(path: str) -> bool:
+    """Whether the directory of the lock that we hold at `path` still has its name: nobody renamed or removed it."""
+    return _identity(os.path.dirname(path) or ".") == _directories.get(path)
 
 
 def holder_pid(path: str) -> int | None:

@@ -6,6 +6,8 @@ of one per batch. The server calls `flush_all` before any reply of the tick leav
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from moldau.model.failures import DiskFailed
 
 
@@ -24,12 +26,17 @@ class FlushSet:
 
     def __init__(self) -> None:
         self.dirty: list[Flushable] = []
+        self.before: Callable[[], None] | None = None
+        """Called before each flush: a log that goes offline there is among those that failed."""
 
     def add(self, log: Flushable) -> None:
         self.dirty.append(log)
 
     def flush_all(self) -> list[Flushable]:
         """Write everything gathered. Returns the logs that failed; nothing of theirs may be acknowledged."""
+        before = self.before
+        if before is not None:
+            before()
         dirty = self.dirty
         if not dirty:
             return []

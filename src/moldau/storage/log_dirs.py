@@ -48,6 +48,10 @@ from moldau.storage.syncer import Syncer
 
 CHECKPOINT_INTERVAL_MS: Final = 60_000
 FLUSH_CHECK_MS_MIN: Final = 10
+LOOK_EVERY_MS: Final = 20
+"""How often, at most, a flush looks whether the directories are still there."""
+
+IDLE_LOOK_MS: Final = 5_000
 
 
 class LogDirs:
@@ -97,6 +101,8 @@ class LogDirs:
         self._writing_checkpoints = threading.Lock()
         """A checkpoint whose waiter was cancelled is still being written by its thread when the logs are closed."""
         self._closed = False
+        self._looked_ms = -LOOK_EVERY_MS
+        self.flush_set.before = self.look_after_directories
         for home in self.directories:
             home.on_offline = self._went_offline
 
@@ -196,7 +202,7 @@ class LogDirs:
         home = self._choose(directory)
         log = self.make_log(home, partition_dir_name(topic, partition), topic, partition, topic_id)
         try:
-            self.disk.make_dirs(log.path)
+            self.disk.make_dir(log.path)
             self._write_small(f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
             self._write_small(f"{log.path}/{EPOCH_CHECKPOINT}", log.epochs.encode().encode())
             log.add_segment(0, self.clock.wall_ms())
@@ -302,13 +308,30 @@ class LogDirs:
         next_checkpoint_ms = self.clock.monotonic_ms() + self._checkpoint_interval_ms
         while not self._closed:
             now_ms = self.clock.monotonic_ms()
+            self.look_after_directories()
             await self.remove_due(now_ms)
             flush_ms = self.sync_due(now_ms)
             if now_ms >= next_checkpoint_ms:
                 await self.checkpoint()
                 next_checkpoint_ms = self.clock.monotonic_ms() + self._checkpoint_interval_ms
-            deadlines = [next_checkpoint_ms, flush_ms, *(deadline for deadline, _ in self._removals)]
+            deadlines = [
+                next_checkpoint_ms,
+                flush_ms,
+                now_ms + IDLE_LOOK_MS,
+                *(deadline for deadline, _ in self._removals),
+            ]
             await self._wait((min(deadlines) - self.clock.monotonic_ms()) / 1000)
+
+    def look_after_directories(self) -> None:
+        """A directory that was renamed or removed takes what is written to its open files along: whoever comes to its
+        path next finds none of it, so nothing may be acknowledged any more."""
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self._looked_ms < LOOK_EVERY_MS:
+            return
+        self._looked_ms = now_ms
+        for home in self._opened:
+            if not home.offline and home.path in self._releases and not self.disk.is_in_place(f"{home.path}/{LOCK}"):
+                home.fail("the directory was renamed or removed while it was served")
 
     async def _wait(self, seconds: float) -> None:
         self._wake.clear()

@@ -53,7 +53,7 @@ def _begin(dirs: LogDirs, old: PartitionLog, home: LogDirectory) -> PartitionLog
     folder = future_dir_name(old.topic, old.partition, dirs.chance.randbytes(16).hex())
     copy = dirs.make_log(home, folder, old.topic, old.partition, old.topic_id)
     copy.settings = old.settings
-    dirs.disk.make_dirs(copy.path)
+    dirs.disk.make_dir(copy.path)
     dirs.disk.replace(f"{copy.path}/{PARTITION_METADATA}", encode_partition_metadata(old.topic_id))
     first = old.read(old.start_offset, old.end_offset, 1, True)
     base = parse_header(bytes(first.parts[0])[:61], 0).base_offset if first.parts else old.start_offset

@@ -213,3 +213,22 @@ def test_an_empty_file_as_stored_is_empty(disk: Disk, root: str) -> None:
     stored = disk.open_as_stored(f"{root}/f")
     assert (stored.size_bytes(), stored.read_at(0, 10)) == (0, b"")
     stored.close()
+
+
+def test_a_directory_is_made_only_where_its_parent_is(disk: Disk, root: str) -> None:
+    disk.make_dir(f"{root}/a")
+    disk.make_dir(f"{root}/a")
+    assert disk.is_dir(f"{root}/a")
+    with pytest.raises(DiskFailed):
+        disk.make_dir(f"{root}/gone/b")
+    assert not disk.exists(f"{root}/gone")
+
+
+def test_a_locked_directory_that_was_renamed_or_replaced_is_not_in_place(disk: Disk, root: str) -> None:
+    release = disk.lock(f"{root}/.lock")
+    assert disk.is_in_place(f"{root}/.lock")
+    disk.rename(root, f"{root}-moved")
+    assert not disk.is_in_place(f"{root}/.lock")
+    disk.make_dirs(root)
+    assert not disk.is_in_place(f"{root}/.lock")
+    release()

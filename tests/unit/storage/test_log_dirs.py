@@ -492,3 +492,47 @@ def test_a_start_that_breaks_off_leaves_no_marker_of_a_clean_stop(tmp_path: Path
         disk.close()
 
     asyncio.run(act())
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_directory_that_is_taken_away_takes_no_more_records_and_the_others_serve(
+    disk: RealDisk, tmp_path: Path, replaced: bool
+) -> None:
+    async def act() -> None:
+        one, two = str(tmp_path / "1"), str(tmp_path / "2")
+        clock = ManualClock()
+        dirs = log_dirs(disk, one, two, clock=clock)
+        told: list[str] = []
+        dirs.on_offline = lambda home: told.append(f"{home.path}: {home.reason}")
+        await dirs.open()
+        log, other = dirs.create("t", TOPIC_ID, 0, one), dirs.create("t", TOPIC_ID, 1, two)
+        append(log, batch())
+        assert dirs.flush_set.flush_all() == []
+        (tmp_path / "1").rename(tmp_path / "moved")
+        if replaced:
+            (tmp_path / "1").mkdir()
+        clock.time_ms += 20
+        append(log, batch())
+        append(other, batch())
+        assert dirs.flush_set.flush_all() == [log]
+        assert told == [f"{one}: the directory was renamed or removed while it was served"]
+        with pytest.raises(DiskFailed):
+            dirs.create("u", TOPIC_ID, 0, one)
+        await dirs.close()
+        assert (tmp_path / "1").exists() is replaced
+        assert not replaced or list((tmp_path / "1").iterdir()) == []
+
+    asyncio.run(act())
+
+
+def test_a_log_is_not_made_in_a_directory_that_is_gone(disk: RealDisk, tmp_path: Path) -> None:
+    async def act() -> None:
+        dirs = log_dirs(disk, str(tmp_path / "1"))
+        await dirs.open()
+        (tmp_path / "1").rename(tmp_path / "moved")
+        with pytest.raises(DiskFailed, match="gone"):
+            dirs.create("t", TOPIC_ID, 0)
+        assert not (tmp_path / "1").exists()
+        await dirs.close()
+
+    asyncio.run(act())
