@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +15,24 @@ def fixed_column(kind: Any, raw: bytes, count: int) -> Any:
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(raw)], 0)
 
 
+def repeated_column(value: int | str, count: int) -> Any:
+    """`value` that often, as int32 or string; no empty one. `pa.repeat` needs a scalar: making one imports pandas."""
+    if isinstance(value, int):
+        return fixed_column(pa.int32(), array.array("i", [value]).tobytes() * count, count)
+    text = value.encode()
+    ends = array.array("i", range(0, len(text) * count + 1, len(text)))
+    buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(text * count)]
+    return pa.Array.from_buffers(pa.string(), count, buffers, 0)
+
+
 def binary_column(column: ViewWriter, data: list[bytes], count: int) -> Any:
     """Keys or values; `data` is what their views point into."""
     buffers = [_validity(column.validity(), column.nulls), pa.py_buffer(column.views())]
     buffers += [pa.py_buffer(piece) for piece in data]
-    return pa.Array.from_buffers(pa.binary_view(), count, buffers, column.nulls).cast(pa.binary())
+    views = pa.Array.from_buffers(pa.binary_view(), count, buffers, column.nulls)
+    # Arrow's own allocator gives freed memory back to the kernel after ten milliseconds and has to fetch it again; that
+    # of the process keeps it, in Spark's workers (`spark.worker_process`).
+    return views.cast(pa.binary(), memory_pool=pa.system_memory_pool())
 
 
 def header_column(column: HeaderWriter, count: int, kind: Any) -> Any:

@@ -23,6 +23,7 @@ from moldau.spark.option_reader import OptionsWrong
 from moldau.spark.source.options import SourceOptions, ignored_in_batch, parse
 from moldau.spark.telling import sentence_first
 from moldau.spark.types import spark_schema
+from moldau.spark.worker_process import keep_collections_short
 
 logger = logging.getLogger("moldau.spark")
 
@@ -39,7 +40,9 @@ class MoldauDataSource(DataSource):
         """Called at load time, so mistakes in the options are told there and not when the query runs."""
         options = parse(self.options)
         _warn(judge_source(self.options).warnings)
-        return spark_schema(options.read_settings())
+        schema = spark_schema(options.read_settings())
+        keep_collections_short()
+        return schema
 
     @sentence_first()
     def reader(self, schema: StructType) -> DataSourceReader:

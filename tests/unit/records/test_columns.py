@@ -40,6 +40,15 @@ def columns_of(walk: ColumnWalk) -> Any:
     return made
 
 
+@pytest.mark.parametrize("value", [0, -1, 2**31 - 1, "orders", "größer"])
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_a_value_is_repeated(value: int | str, count: int) -> None:
+    made = columns.repeated_column(value, count)
+    made.validate(full=True)
+    assert made.type == (pa.int32() if isinstance(value, int) else pa.string())
+    assert made.to_pylist() == [value] * count
+
+
 def offsets_of(walk: ColumnWalk) -> list[int]:
     found: list[int] = columns.fixed_column(pa.int64(), walk.offsets.getvalue(), walk.count).to_pylist()
     return found

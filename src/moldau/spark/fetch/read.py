@@ -61,6 +61,7 @@ def read_ranges(settings: ReadSettings, ranges: Sequence[OffsetRange]) -> Iterat
     try:
         for answer in reading.answers():
             yield from rows.add(answer.range, answer.position, answer.data, answer.aborted)
+            del answer  # its memory serves the next one
         yield from rows.rest()
     finally:
         reading.close()
@@ -110,7 +111,8 @@ class _Reading:
                 continue
             found = self._receive(lane)
             self._send_fetches()  # the next fetch is under way while the caller works on this one
-            yield from found
+            while found:
+                yield found.pop(0)
 
     def close(self) -> None:
         """Give back connections; those with an unread answer are closed."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from moldau.model.failures import CorruptBatch, UnsupportedCodec
 from moldau.records.column_walk import ColumnWalk
-from moldau.records.columns import binary_column, fixed_column, header_column
+from moldau.records.columns import binary_column, fixed_column, header_column, repeated_column
 from moldau.spark.formats.decode import Decoded, decoder_for
 from moldau.spark.types import (
     DROPMALFORMED,
@@ -56,7 +56,7 @@ class Rows:
             for side, how in (("key", settings.key), ("value", settings.value))
             if self._uses(side)
         }
-        self._repeated: dict[tuple[str, int | str], Any] = {}
+        self._repeated: dict[int | str, Any] = {}
         self._told_of_times = False
         self._small: list[Any] = []
         self._small_rows = 0
@@ -135,8 +135,8 @@ class Rows:
             if walked is not None:
                 raw[side] = binary_column(walked, walk.buffers, count)
         makers: dict[str, Callable[[], Any]] = {
-            "topic": lambda: self._repeat(part.topic, count, pa.string()),
-            "partition": lambda: self._repeat(part.partition, count, pa.int32()),
+            "topic": lambda: self._repeat(part.topic, count),
+            "partition": lambda: self._repeat(part.partition, count),
             "timestamp": lambda: fixed_column(pa.timestamp("us", tz="UTC"), walk.timestamps.getvalue(), count),
             "timestampType": lambda: fixed_column(pa.int32(), walk.timestamp_types.getvalue(), count),
             HEADERS: lambda: header_column(walk.headers, count, self._schema.field(HEADERS).type),  # type: ignore[arg-type]
@@ -194,15 +194,14 @@ class Rows:
             batch = batch.filter(pa.array([row not in dropped for row in range(batch.num_rows)]))
         return batch
 
-    def _repeat(self, value: int | str, count: int, kind: Any) -> Any:
+    def _repeat(self, value: int | str, count: int) -> Any:
         """A column of one value, cut from a longer one that is made once."""
-        key = (str(kind), value)
-        known = self._repeated.get(key)
+        known = self._repeated.get(value)
         if known is None or len(known) < count:
             if len(self._repeated) >= REPEATED_MAX:
                 self._repeated.clear()
-            known = pa.repeat(pa.scalar(value, kind), max(count, 1024))
-            self._repeated[key] = known
+            known = repeated_column(value, max(1024, 1 << count.bit_length()))
+            self._repeated[value] = known
         return known.slice(0, count)
 
 

@@ -21,7 +21,7 @@ from moldau.spark.source.options import SourceOptions
 from moldau.spark.source.positions import Anchor
 from moldau.spark.telling import sentence_first
 from moldau.spark.types import OffsetRange, ReadSettings
-from moldau.spark.worker_process import keep_collections_short
+from moldau.spark.worker_process import keep_collections_short, keep_freed_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +41,7 @@ def read_partition(settings: ReadSettings, partition: InputPartition) -> Iterato
     if isinstance(partition, OffsetsPartition):
         from moldau.spark.fetch.read import read_ranges
 
+        keep_freed_memory()
         with sentence_first():
             yield from read_ranges(settings, partition.ranges)
         keep_collections_short()
@@ -90,6 +91,7 @@ class MoldauBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         contact = Contact.of(self.options.bootstrap, self.options.client)
         ranges = with_cluster(contact, self._ranges, what="planning the read")
+        keep_collections_short()
         return share(self.options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
