@@ -156,8 +156,8 @@ class LogCleaning:
     async def _clean_group(self, cleaning: Cleaning, group: list[Segment]) -> None:
         cleaned = Segment(self._disk, self._log.path, group[0].base_offset, group[0].interval_bytes, CLEANED_SUFFIX)
         self._remove_files(cleaned)
-        cleaned.create(self._now_ms)
         try:
+            cleaned.create(self._now_ms)
             for segment in group:
                 self._check_current(group)
                 self._transactions.add_aborted(

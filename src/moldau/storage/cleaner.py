@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
 from moldau.core.log.compaction import CleanPlan, dirtiest, plan_clean
-from moldau.model.failures import CorruptBatch, DiskFailed, UnsupportedCodec
+from moldau.model.failures import CorruptBatch, DiskFailed, DiskFull, UnsupportedCodec
 from moldau.model.ids import TopicPartition
 from moldau.runtime.steady_clock import SteadyClock
 from moldau.storage.checkpoints import read_offsets, write_offsets
@@ -21,6 +22,9 @@ from moldau.storage.partition_log import PartitionLog
 
 RETENTION_INTERVAL_MS: Final = 300_000
 BACKOFF_MS: Final = 15_000
+FULL_BACKOFF_MS: Final = 300_000
+
+told = logging.getLogger("moldau.cleaner")
 
 
 class Cleaner:
@@ -54,6 +58,9 @@ class Cleaner:
         self._under_way: set[TopicPartition] = set()
         self._writing = asyncio.Lock()
         self._told: dict[TopicPartition, str] = {}
+        self._full_until_ms: dict[TopicPartition, int] = {}
+        """Logs that found no room for their copy, and until when they wait (monotonic)."""
+        self._told_full: set[str] = set()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -141,7 +148,7 @@ class Cleaner:
             return None
         if tp in self.uncleanable or tp in self._under_way:
             return None
-        if len(log.segments) < 2:
+        if len(log.segments) < 2 or self._waits_for_room(tp):
             return None
         bound = log.first_unstable_offset()
         if log.high_watermark >= 0:
@@ -171,6 +178,9 @@ class Cleaner:
             await self._note_cleaned(tp, log, report.end_offset)
         except Superseded:
             return cleaning.report
+        except DiskFull as error:
+            self._wait_for_room(tp, log.home, str(error))
+            return cleaning.report
         except DiskFailed as error:
             log.home.fail(str(error))
             return None
@@ -180,9 +190,27 @@ class Cleaner:
             return cleaning.report
         finally:
             self._under_way.discard(tp)
+        self._told_full.discard(log.home.path)
         if self._on_cleaned is not None:
             self._on_cleaned(tp, report)
         return report
+
+    def _wait_for_room(self, tp: TopicPartition, home: LogDirectory, problem: str) -> None:
+        """Compaction needs room before it gives any back. Nothing is lost without it: the unfinished copy is gone, the
+        log is as it was, and the broker serves on."""
+        self._full_until_ms[tp] = self.log_dirs.clock.monotonic_ms() + FULL_BACKOFF_MS
+        if home.path not in self._told_full:
+            self._told_full.add(home.path)
+            told.warning("%s has no room to compact %s: %s. Tried again every few minutes.", home.path, tp, problem)
+
+    def _waits_for_room(self, tp: TopicPartition) -> bool:
+        until_ms = self._full_until_ms.get(tp)
+        if until_ms is None:
+            return False
+        if self.log_dirs.clock.monotonic_ms() < until_ms:
+            return True
+        del self._full_until_ms[tp]
+        return False
 
     def _tell_once(self, tp: TopicPartition, problem: str) -> None:
         if self._told.get(tp) != problem:

@@ -5,6 +5,8 @@ import itertools
 import random
 from pathlib import Path
 
+import pytest
+
 from moldau.core.log.settings import LogSettings
 from moldau.model.ids import TopicPartition
 from moldau.runtime.disk import RealDisk
@@ -13,6 +15,8 @@ from moldau.storage.clean_log import CleanerLimits
 from moldau.storage.cleaner import Cleaner
 from moldau.storage.names import CLEANER_CHECKPOINT
 from moldau.storage.partition_log import PartitionLog
+from moldau_sim.disk import SimulatedDisk
+from moldau_sim.drive import Drive, Fault
 
 from .support import (
     NOW_MS,
@@ -367,3 +371,39 @@ def test_a_topic_that_is_compacted_no_longer_keeps_its_records_after_a_crash(dis
         await again.close()
 
     asyncio.run(act())
+
+
+@pytest.mark.parametrize("part", [".log.cleaned", ".index.cleaned", CLEANER_CHECKPOINT])
+def test_a_disk_without_room_to_compact_keeps_serving_and_tries_again_later(
+    part: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act() -> None:
+        disk, clock = SimulatedDisk(Drive(random.Random(1))), ManualClock()
+        disk.drive.make_dirs("/data", durable=True)
+        settings = {"compact": True, "delete": False, "segment_bytes": 3000, "index_interval_bytes": 200}
+        dirs = log_dirs(disk, "/data", clock=clock, **settings)
+        await dirs.open()
+        log = dirs.create("t", TOPIC_ID, 0)
+        fill(log, 400, 50)
+        before, size = newest(log), log.size_bytes
+        cleaner = Cleaner(dirs)
+        disk.drive.faults.append(Fault("write", part, "full", times=2))
+        await cleaner.clean_next()
+        assert not log.offline
+        assert newest(log) == before
+        assert append(log, batch()) == log.end_offset - 1
+        assert not [name for name in disk.list(log.path) if name.endswith((".cleaned", ".swap"))]
+        assert await cleaner.clean_next() is None, "not at once"
+        clock.time_ms += 300_000
+        await cleaner.clean_next()
+        clock.time_ms += 300_000
+        fill(log, 200, 50, seed=2)
+        before = newest(log)
+        assert await cleaner.clean_next() is not None
+        assert newest(log) == before
+        assert log.size_bytes < size
+        await dirs.close()
+
+    asyncio.run(act())
+    warned = [record for record in caplog.records if "no room to compact" in record.getMessage()]
+    assert len(warned) == 1, "each time would fill the log as well"
