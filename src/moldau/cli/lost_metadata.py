@@ -29,8 +29,9 @@ def explained(failure: MetadataLost | UnknownLogs) -> PlainError:
             fixes=[restore, adopt, "or move folders that do not belong there out of the directory"],
         )
     facts = [("data", failure.directory), ("why", failure.why)]
-    facts += [("copies", failure.copies)] if failure.copies else []
-    return PlainError("MD-4002", "the metadata is lost", facts=facts, fixes=[restore, adopt])
+    facts.append(("copy", failure.copies or "none that is sound and newer lies in the log directories"))
+    fixes = [restore if failure.copies else f"with a copy from elsewhere: {restore} --from FILE", adopt]
+    return PlainError("MD-4002", "the metadata is lost", facts=facts, fixes=fixes)
 
 
 def _logs(failure: UnknownLogs) -> list[tuple[str, str]]:

@@ -42,6 +42,9 @@ SUBCOMMANDS: Final[dict[str, Subcommand]] = {
         "moldau.cli.profile", "profile", "Name clusters, so that --profile NAME stands for their address."
     ),
     "log": Subcommand("moldau.cli.log", "log", "Look inside log segments on disk."),
+    "store": Subcommand(
+        "moldau.cli.store", "store", "Check the metadata of a data directory, and restore it from its copy."
+    ),
     "doctor": Subcommand("moldau.cli.doctor", "doctor", "Check this machine, the settings and a running cluster."),
     "demo": Subcommand("moldau.cli.demo", "demo", "Show the whole product at work, then clean up."),
     "explain": Subcommand("moldau.cli.explain", "explain", "Explain an error code such as MD-1001."),

@@ -84,6 +84,11 @@ def iso_ms(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
+def utc(moment_ms: int) -> str:
+    """2026-11-15T12:00:00Z."""
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def is_duration(text: str) -> bool:
     return _sum(text, _UNITS_MS) is not None
 

@@ -59,6 +59,7 @@ from moldau.storage.flush_set import FlushSet
 from moldau.storage.log_dirs import LogDirs
 from moldau.storage.open_dirs import OpenProgress
 from moldau.storage.partition_log import PartitionLog
+from moldau.store.copy_keeper import CopyKeeper
 
 __all__ = ["Node", "Ports"]
 
@@ -101,6 +102,7 @@ class Node:
         self.clock = SteadyClock(ports.clock)
         """What is old is judged by it. Records are stamped with the port's own, as in Kafka."""
         self._clock_keeper: ClockKeeper | None = None
+        self.copy_keeper: CopyKeeper | None = None
         self.groups: GroupCoordinator | None = None
         self.transactions: TransactionCoordinator | None = None
         self.listeners = Listeners(listeners_of(settings))
@@ -250,6 +252,8 @@ class Node:
         self.log_dirs.sign()
         self.host = host
         adoption.tell_held(self.images.image)
+        self.copy_keeper = CopyKeeper(self._ports.disk, self._ports.clock, self._online_paths)
+        self.copy_keeper.changed(self.images.image)
         await create_wanted_topics(self.settings, self._submit)
 
     async def _adopt(self, log_dirs: LogDirs, logs: dict[TopicPartition, PartitionLog]) -> None:
@@ -303,6 +307,8 @@ class Node:
         loop_figures.keep(self.server.hub.watch, self._ports.disk, self.settings.log_dirs[0], self._spawn)
         self._start_coordinators()
         self._spawn(self.log_dirs.run(), "log directories")
+        if self.copy_keeper is not None:
+            self._spawn(self.copy_keeper.run(), "metadata copy")
         self._clock_keeper = ClockKeeper(self.clock, self._ports.disk, self.settings.log_dirs[0])
         self._spawn(self._clock_keeper.run(), "clock")
         self.cleaner = new_cleaner(self.settings, self.log_dirs, self.clock)
@@ -359,6 +365,8 @@ class Node:
                 TopicPartition(topic.name, part.index) for topic in gone for part in topic.partitions
             )
         self.images.publish(delta, image)
+        if self.copy_keeper is not None:
+            self.copy_keeper.changed(image)
 
     def _apply_dynamic(self, image: MetadataImage) -> None:
         broker = image.config(ResourceType.BROKER, str(self.node_id))
@@ -389,6 +397,9 @@ class Node:
         self.listeners.configure(listeners_of(self.settings))
         await server.relisten()
         await self._register(self.broker_epoch)  # under the addresses it has now; nothing else is new
+
+    def _online_paths(self) -> list[str]:
+        return [] if self.log_dirs is None else [home.path for home in self.log_dirs.online()]
 
     def _cordoned(self) -> tuple[str, ...]:
         """Directories that take no new replicas; `*` stands for all."""
@@ -463,6 +474,9 @@ class Node:
             self._clock_keeper = None
         if self.log_dirs is not None:
             await self.log_dirs.close(self.broker_epoch, unlock=False)
+        if self.copy_keeper is not None:
+            await self.copy_keeper.write()
+            self.copy_keeper = None
         if self.store is not None:
             await self._leave(self.store)
             self.store = None

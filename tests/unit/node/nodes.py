@@ -12,6 +12,7 @@ from moldau.node.compose import Node
 from moldau.records.builder import BatchBuilder
 from moldau.server.context import Peer, RequestContext
 from moldau.storage.checkpoints import decode_meta, encode_meta
+from moldau.store.files import COPY_FILES
 from moldau_sim.disk import SimulatedDisk
 from moldau_sim.store import StoreEngine
 from moldau_sim.world import Host, World, quiet_garbage
@@ -51,6 +52,9 @@ class Machine:
     def leave_as_kafka(self) -> None:
         """What Kafka leaves behind: logs, `meta.properties` without moldau's signature, no store of ours."""
         self.lose_metadata()
+        for name in COPY_FILES:
+            if self.disk().exists(f"{DATA}/{name}"):
+                self.disk().remove(f"{DATA}/{name}")
         path = f"{DATA}/meta.properties"
         meta = decode_meta(self.disk().read(path))
         self.disk().replace(path, encode_meta(replace(meta, written_by="")))
