@@ -76,6 +76,9 @@ class File(ReadableFile, Protocol):
     def view(self, position: int, size_bytes: int) -> Piece:
         """Like `read_at`, perhaps without copying or even reading yet. Stays valid after truncate, remove and close."""
 
+    def span(self, position: int, size_bytes: int) -> Piece:
+        """Like `view`, but not read before it is sent, however short it is: for answers that are long in sum."""
+
     def truncate(self, size_bytes: int) -> None: ...
 
     def sync(self) -> None:

@@ -58,6 +58,9 @@ class SimulatedFile:
     def view(self, position: int, size_bytes: int) -> Buffer:
         return memoryview(self.read_at(position, size_bytes))
 
+    def span(self, position: int, size_bytes: int) -> Buffer:
+        return self.view(position, size_bytes)
+
     def truncate(self, size_bytes: int) -> None:
         self._check()
         self._disk.step("truncate", self.path)

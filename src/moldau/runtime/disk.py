@@ -1,7 +1,7 @@
 """The real disk.
 
-Views of at least 64 KiB are ranges of the file, smaller ones are copies. A range keeps the descriptor open by
-reference, so it survives closing and removing the file. It would not survive truncation, so a file with live ranges
+Views of at least 64 KiB and spans are ranges of the file, smaller views are copies. A range keeps the descriptor open
+by reference, so it survives closing and removing the file. It would not survive truncation, so a file with live ranges
 beyond the cut is not truncated but replaced by a shortened copy. Nothing is mapped: mapped pages count towards
 resident memory, and touching one that an outsider has cut off is SIGBUS.
 """
@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 RANGE_BYTES_MIN: Final = 64 * 1024
 """Below this a copy costs less than what it takes to send straight from the file."""
+
+SPAN_BYTES_MIN: Final = 1024
+"""Below this a copy is not larger than what stands for it."""
 
 WRITE_PARTS_MAX: Final = 512
 """Parts per writev; Linux takes at most 1024."""
@@ -156,9 +159,17 @@ class RealFile:
         return _read(self._fd, self.path, position, wanted)
 
     def view(self, position: int, size_bytes: int) -> Piece:
+        if size_bytes < RANGE_BYTES_MIN:
+            return self.read_at(position, size_bytes)
+        return self._piece(position, size_bytes, RANGE_BYTES_MIN)
+
+    def span(self, position: int, size_bytes: int) -> Piece:
+        return self._piece(position, size_bytes, SPAN_BYTES_MIN)
+
+    def _piece(self, position: int, size_bytes: int, range_bytes_min: int) -> Piece:
         size_bytes = min(size_bytes, self._size - position)
         descriptor = self._descriptor
-        if size_bytes < RANGE_BYTES_MIN or descriptor is None:
+        if size_bytes < range_bytes_min or descriptor is None:
             return self.read_at(position, size_bytes)
         lease = self._live_lease()
         if lease is None:

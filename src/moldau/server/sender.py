@@ -10,8 +10,11 @@ If the transport still holds bytes, they leave first. The socket is waited for t
 because loops refuse `add_writer` on a transport's own. It lives as long as the connection, so a connection costs at
 most two descriptors, plus the files that its queued ranges keep open.
 
-Where the socket cannot be had (simulation, TLS, systems without `sendfile`) the ranges are read and go through the
-transport.
+Short ranges (a fetch over many partitions is full of them) cost less when they are read: a few are gathered with what
+stands between them, offered to the socket, and forgotten again; what it did not take stays in the files.
+
+Where the socket cannot be had (simulation, TLS, no descriptor left, systems without `sendfile`) the ranges are read as
+the transport takes them.
 """
 
 from __future__ import annotations
@@ -29,6 +32,12 @@ TURN_BYTES_MAX: Final = 2 * 1024 * 1024
 """What one connection may send before others have their turn."""
 
 CALL_BYTES_MAX: Final = 1024 * 1024
+GATHER_BYTES_MAX: Final = 256 * 1024
+GATHER_PIECES_MAX: Final = 256
+"""Linux takes at most 1024 in one call."""
+SENDFILE_BYTES_MIN: Final = 64 * 1024
+"""Shorter ranges are read: it costs less."""
+SWEEP_PIECES: Final = 1024
 _MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 _CAN_SENDFILE: Final[bool] = hasattr(os, "sendfile")
 
@@ -67,10 +76,15 @@ class Sender:
         self.socket: Any = open_socket(transport)
         self.fd: int = -1 if self.socket is None else self.socket.fileno()
         self.queue: list[bytes | bytearray | memoryview | FileRange] = []
+        self.first: i64 = 0
+        """Where the unsent part of the queue begins: taking from the front of a long list would move all of it."""
         self.head_sent: i64 = 0
         """How much of the first in the queue is sent."""
         self.unsent: i64 = 0
+        self.in_files: i64 = 0
+        """How much of the unsent takes no memory."""
         self.draining: bool = False
+        self.transport_full: bool = False
         self.watching: bool = False
         self.closed: bool = False
 
@@ -82,24 +96,34 @@ class Sender:
         """Take over `pieces`, `size` bytes together; what the socket takes now is sent now."""
         if self.closed:
             return
-        if self.socket is None:
-            self._send_by_transport(pieces)
-            return
         was_busy = len(self.queue) > 0
         self.queue.extend(pieces)
         self.unsent += size
+        for piece in pieces:
+            if isinstance(piece, FileRange):
+                self.in_files += piece.size_bytes
         if was_busy:
             return
-        if self.transport.get_write_buffer_size() > 0:
+        if self.socket is None:
+            self._send_by_transport()
+        elif self.transport.get_write_buffer_size() > 0:
             # Limits of nothing make the transport report the moment when it holds nothing: `drained`.
             self.draining = True
             self.transport.set_write_buffer_limits(high=0, low=0)
         else:
             self.go_on()
 
+    def in_memory(self) -> i64:
+        """Bytes that wait here outside of their files."""
+        return self.unsent - self.in_files
+
     def drained(self) -> None:
         """The transport has room again; while draining that means it is empty."""
-        if self.draining:
+        self.transport_full = False
+        if self.socket is None:
+            if self.queue and not self.closed:
+                self._send_by_transport()
+        elif self.draining:
             self.draining = False
             self.transport.set_write_buffer_limits(high=self.buffer_bytes_high)
             self.go_on()
@@ -133,47 +157,109 @@ class Sender:
             self.closed = True
             self._unwatch()
             self.queue.clear()
+            self.first = 0
             self.unsent = 0
+            self.in_files = 0
             if self.socket is not None:
                 self.socket.close()
                 self.socket = None
 
     def _send_some(self) -> i64:
         """Send some of the queue's head. Returns how much, or -1 when the socket did not take all it was offered."""
-        head = self.queue[0]
-        done: i64 = self.head_sent
+        head = self.queue[self.first]
         wanted: i64
         sent: i64
-        if isinstance(head, FileRange):
-            wanted = head.size_bytes - done
+        if isinstance(head, FileRange) and head.size_bytes >= SENDFILE_BYTES_MIN:
+            wanted = head.size_bytes - self.head_sent
             if wanted > CALL_BYTES_MAX:
                 wanted = CALL_BYTES_MAX
-            sent = os.sendfile(self.fd, head.source.fd, head.position + done, wanted)
+            sent = os.sendfile(self.fd, head.source.fd, head.position + self.head_sent, wanted)
             if sent == 0:
                 # Only an outsider cuts a file that has live ranges. Nothing true can follow on this connection.
                 self.owner.drop("a file was cut by somebody else while it was being sent")
                 return -1
-            size = head.size_bytes
         else:
-            view = memoryview(head)
-            size = view.nbytes
-            wanted = size - done
-            sent = self.socket.send(view[done:] if done > 0 else head, _MORE if len(self.queue) > 1 else 0)
-        self.unsent -= sent
-        if done + sent < size:
-            self.head_sent = done + sent
-        else:
-            self.head_sent = 0
-            self.queue.pop(0)
+            try:
+                parts = self._gather()
+            except DiskFailed as error:
+                self.owner.drop(str(error))
+                return -1
+            wanted = 0
+            for part in parts:
+                wanted += i64(len(part))
+            more: int = _MORE if self.first + i64(len(parts)) < i64(len(self.queue)) else 0
+            if len(parts) == 1:
+                sent = self.socket.send(parts[0], more)
+            else:
+                sent = self.socket.sendmsg(parts, (), more)
+        self._advance(sent)
         return sent if sent == wanted else -1
 
-    def _send_by_transport(self, pieces: list[bytes | bytearray | memoryview | FileRange]) -> None:
-        try:
-            buffers = [bytes(piece) if isinstance(piece, FileRange) else piece for piece in pieces]
-        except DiskFailed as error:
-            self.owner.drop(str(error))
-            return
-        self.transport.writelines(buffers)
+    def _gather(self) -> list[bytes | bytearray | memoryview]:
+        """What comes next, up to a range that the kernel sends by itself; short ranges are read for the moment."""
+        parts: list[bytes | bytearray | memoryview] = []
+        size: i64 = 0
+        done: i64 = self.head_sent
+        at: i64 = self.first
+        end: i64 = min(i64(len(self.queue)), at + GATHER_PIECES_MAX)
+        while at < end and size < GATHER_BYTES_MAX:
+            piece = self.queue[at]
+            if isinstance(piece, FileRange):
+                if piece.size_bytes >= SENDFILE_BYTES_MIN:
+                    break
+                part: bytes | bytearray | memoryview = bytes(piece)
+            else:
+                part = piece
+            if done > 0:
+                part = memoryview(part)[done:]
+                done = 0
+            parts.append(part)
+            size += i64(len(part))
+            at += 1
+        return parts
+
+    def _advance(self, sent: i64) -> None:
+        """So much of the queue is gone."""
+        self.unsent -= sent
+        queue = self.queue
+        while sent > 0:
+            head = queue[self.first]
+            left: i64 = i64(len(head)) - self.head_sent
+            step: i64 = left if left < sent else sent
+            if isinstance(head, FileRange):
+                self.in_files -= step
+            sent -= step
+            if step < left:
+                self.head_sent += step
+                return
+            self.head_sent = 0
+            queue[self.first] = b""  # a range keeps its file open
+            self.first += 1
+        if self.first == i64(len(queue)):
+            queue.clear()
+            self.first = 0
+        elif self.first >= SWEEP_PIECES:
+            del queue[: self.first]
+            self.first = 0
+
+    def _send_by_transport(self) -> None:
+        while self.queue and not self.transport_full:
+            try:
+                part = self._next_for_transport()
+            except DiskFailed as error:
+                self.owner.drop(str(error))
+                return
+            self._advance(i64(len(part)))
+            self.transport.write(part)
+        if not self.queue:
+            self.owner.all_sent()
+
+    def _next_for_transport(self) -> bytes | bytearray | memoryview:
+        head = self.queue[self.first]
+        if not isinstance(head, FileRange):
+            return head
+        size: i64 = min(head.size_bytes - self.head_sent, CALL_BYTES_MAX)
+        return bytes(FileRange(head.source, head.position + self.head_sent, size))
 
     def _watch(self) -> None:
         if not self.watching:

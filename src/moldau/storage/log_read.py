@@ -37,9 +37,15 @@ class LogSlice:
 
 
 def read_slice(
-    log: LogState, start_offset: i64, end_offset: i64, size_bytes_max: i64, at_least_one_batch: bool
+    log: LogState,
+    start_offset: i64,
+    end_offset: i64,
+    size_bytes_max: i64,
+    at_least_one_batch: bool,
+    stays_in_file: bool = False,
 ) -> LogSlice:
-    """Batches of one segment from the one that holds `start_offset`, none of which reaches `end_offset`."""
+    """Batches of one segment from the one that holds `start_offset`, none of which reaches `end_offset`; with
+    `stays_in_file` they are not read before they are sent."""
     if log.offline:
         return LogSlice(STORAGE_ERROR, [], 0)
     if start_offset < log.start_offset or start_offset > log.end_offset:
@@ -51,7 +57,7 @@ def read_slice(
     try:
         if log.has_unflushed:
             log.flush_appends()
-        return _read_from_segments(log, start_offset, end_offset, size_bytes_max, at_least_one_batch)
+        return _read_from_segments(log, start_offset, end_offset, size_bytes_max, at_least_one_batch, stays_in_file)
     except CorruptBatch:
         return LogSlice(CORRUPT_MESSAGE, [], 0)
     except DiskFailed as error:
@@ -60,7 +66,12 @@ def read_slice(
 
 
 def _read_from_segments(
-    log: LogState, start_offset: i64, end_offset: i64, size_bytes_max: i64, at_least_one_batch: bool
+    log: LogState,
+    start_offset: i64,
+    end_offset: i64,
+    size_bytes_max: i64,
+    at_least_one_batch: bool,
+    stays_in_file: bool,
 ) -> LogSlice:
     number: i64 = log.segment_number_for(start_offset)
     count: i64 = len(log.segments)
@@ -74,7 +85,9 @@ def _read_from_segments(
             end = _end_of_read(segment, start, end_offset, size_bytes_max, at_least_one_batch)
             if end <= start:
                 break
-            found = LogSlice(NONE, [segment.file().view(start, end - start)], end - start)
+            file = segment.file()
+            piece = file.span(start, end - start) if stays_in_file else file.view(start, end - start)
+            found = LogSlice(NONE, [piece], end - start)
             found.segment = segment
             found.position = start
             return found
