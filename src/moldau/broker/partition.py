@@ -86,7 +86,7 @@ class Partition:
         self.offline: bool = False
         self.high_watermark: i64 = log.start_offset
         self.leadership: Leadership | None = None
-        self.waiters: list[Waiter] = []
+        self.waiters: dict[Waiter, None] = {}
         self.noted: bool = False
         self.appends: i64 = 0
         self.appended_bytes: i64 = 0
@@ -201,14 +201,13 @@ class Partition:
     # Waiting
 
     def watch(self, waiter: Waiter) -> None:
-        self.waiters.append(waiter)
+        self.waiters[waiter] = None
 
     def unwatch(self, waiter: Waiter) -> None:
-        if waiter in self.waiters:
-            self.waiters.remove(waiter)
+        self.waiters.pop(waiter, None)
 
     def wake(self) -> None:
-        for waiter in self.waiters.copy():
+        for waiter in list(self.waiters):
             if waiter.done:
                 continue
             try:

@@ -4,22 +4,24 @@ Compiled. Shaped like `asyncio.BufferedProtocol` (uvloop fills a read buffer sha
 `asyncio.Protocol` (stock asyncio, the simulator), inheriting from neither.
 
 Reading. Whole small frames are handled straight from what was read. A frame above `BIG_FRAME_BYTES` that is not
-complete is received into a pooled buffer of its own, reserved from the node's memory budget before the first byte is
-kept. A big frame that is complete in the shared buffer is handled there, without a copy. Behind a frame larger than the
-shared buffer another such one is likely, so only a little of it is read there, to be copied to its own buffer.
+complete is received into a pooled buffer of its own, charged to the node's budget as it fills. A big frame that is
+complete in the shared buffer is handled there, without a copy. Behind a frame larger than the shared buffer another
+such one is likely, so only a little of it is read there, to be copied to its own buffer.
 
 Replies. While every answer comes at once, replies are encoded into one writer and leave with the tick. An answer that
 comes later (`Parked`, a coroutine) takes a `PendingReply` in `pending`; later replies queue behind it. Requests behind
 a parked one are handled meanwhile (a pipelining producer gains from group commit); requests behind a coroutine wait for
-it, as everything waits in Kafka, so that an admin call's effect is seen by what follows it.
+it, as everything waits in Kafka, so that an admin call's effect is seen by what follows it. A fetch waits until it is
+first in line: its answer may be long, and would lie in memory until its turn.
 
 Leaving. Replies leave through the transport; those that contain ranges of files, and whatever follows while these are
 under way, through a `Sender`.
 
 Holding. Reading stops while any bit of `held` is set: replies pile up in the transport, in the sender or already before
-them (one read may hold thousands of fetches), a coroutine runs, too many replies are pending, or the memory budget is
-used up. What was read already waits in `rest`. So it does after a turn (`TURN_S`, `TURN_REQUESTS`): whoever sends
-thousands of requests at once shares the loop with the others.
+them (one read may hold thousands of fetches), a coroutine runs, too many or too long replies are pending, or the memory
+budget is used up. A peer that does not take its replies is told to the node's reply budget (`clog`). What was read
+already waits in `rest`. So it does after a turn (`TURN_S`, `TURN_REQUESTS`): whoever sends thousands of requests at
+once shares the loop with the others.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from librt.strings import read_i32_be
+from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i32, i64
 
 from moldau.model.checks import InvariantBroken
@@ -37,7 +39,9 @@ from moldau.server.context import Peer, RequestContext
 from moldau.server.handlers import api_versions, fetch, produce
 from moldau.server.hub import READ_BUFFER_BYTES, Hub, Outgoing
 from moldau.server.parking import Parked
-from moldau.server.replies import Drop, Failed, NoReply
+from moldau.server.pending import PendingReply
+from moldau.server.replies import Drop, Encoded, Failed, NoReply
+from moldau.server.request_budget import Claim
 from moldau.server.router import Route, Router
 from moldau.server.sender import Sender
 from moldau.wire.message import Message
@@ -46,7 +50,10 @@ from moldau.wire.messages.produce import decode_produce_request
 from moldau.wire.primitives import Reader, Writer
 
 BIG_FRAME_BYTES: Final = 16 * 1024
-WRITE_BUFFER_BYTES_HIGH: Final = 1024 * 1024
+UNSENT_BYTES_HIGH: Final = 1024 * 1024
+"""Of replies that may lie in files."""
+WRITE_BUFFER_BYTES_HIGH: Final = 256 * 1024
+"""Of replies in memory."""
 PENDING_REPLIES_MAX: Final = 128
 LAST_REPLIES_SECONDS_MAX: Final = 10.0
 """How long a closing connection waits for its peer to take what lies ready for it."""
@@ -63,36 +70,13 @@ RATE: Final = 16
 REPLIES: Final = 32
 SENDING: Final = 64
 TURN: Final = 128
+ORDER: Final = 256
+_PEERS_FAULT: Final = WRITES | REPLIES | SENDING
+"""Holds that end when the peer takes its replies."""
 
 _PRODUCE: Final = 0
 _FETCH: Final = 1
 _API_VERSIONS: Final = 18
-
-
-class PendingReply:
-    """A reply's place in the order, until its answer is there."""
-
-    def __init__(self, connection: Connection, route: Route, context: RequestContext) -> None:
-        self.connection = connection
-        self.route = route
-        self.context = context
-        self.ready: bool = False
-        self.result: Any = None
-        self.parked: Parked | None = None
-        self.request: Any = None
-        """Kept only for a coroutine that may fail: the refusal is made from it."""
-        self.reserved_bytes: i64 = 0
-        self.buffer: memoryview | None = None
-        """Where the request lies that a coroutine works on."""
-        self.holds: bool = False
-        """A coroutine: what follows waits for it."""
-
-    def deliver(self, result: Any) -> None:
-        if not self.ready:
-            self.ready = True
-            self.result = result
-            self.parked = None
-            self.connection.reply_ready(self)
 
 
 class Connection(Outgoing):
@@ -117,13 +101,14 @@ class Connection(Outgoing):
         self.paused: bool = False
         self.rest: bytes = b""
         self.big: memoryview | None = None
-        self.big_have: i64 = 0
-        self.big_need: i64 = 0
+        self.claim: Claim | None = None
+        """Of `big`, while that arrives."""
         self.expects_large: bool = False
-        self.reserved: i64 = 0
         self.writer: Writer | None = None
         self.sender: Sender | None = None
         self.pending: list[PendingReply] = []
+        self.encoded_bytes: i64 = 0
+        """Of the answers in `pending` that are encoded already."""
 
     # What the transport calls
 
@@ -146,6 +131,7 @@ class Connection(Outgoing):
             self.door.left(self)
         self._forget()
         self._stop_sending()
+        self.hub.clear(self)
         self.transport = None
 
     def eof_received(self) -> bool:
@@ -158,16 +144,21 @@ class Connection(Outgoing):
 
     def pause_writing(self) -> None:
         self._hold(WRITES)
+        if self.sender is not None:
+            self.sender.transport_full = True
+        self.hub.clog(self)
 
     def resume_writing(self) -> None:
         self.release_hold(WRITES)
+        self._clear_if_taken()
         if self.sender is not None:
             self.sender.drained()
 
     def get_buffer(self, hint: int) -> memoryview:
         big = self.big
-        if big is not None:
-            return big[self.big_have : self.big_need]
+        claim = self.claim
+        if big is not None and claim is not None:
+            return big[claim.have : claim.charged]
         if self.expects_large:
             return self.hub.read_buffer_begin
         return self.hub.read_buffer
@@ -175,10 +166,10 @@ class Connection(Outgoing):
     def buffer_updated(self, size: int) -> None:
         self.active = True
         self.hub.bytes_in_total += size
-        if self.big is not None:
-            self.big_have += size
-            if self.big_have == self.big_need:
-                self._big_frame_done()
+        claim = self.claim
+        if claim is not None:
+            claim.have += size
+            self._big_frame_grew(claim)
             return
         view = self.hub.read_buffer[:size]
         if size > BIG_FRAME_BYTES and not self.rest and not self.closed:
@@ -195,12 +186,12 @@ class Connection(Outgoing):
         self.active = True
         self.hub.bytes_in_total += len(data)
         big = self.big
-        if big is not None:
-            take: i64 = min(self.big_need - self.big_have, i64(len(data)))
-            big[self.big_have : self.big_have + take] = data[:take]
-            self.big_have += take
-            if self.big_have == self.big_need:
-                self._big_frame_done()
+        claim = self.claim
+        if big is not None and claim is not None:
+            take: i64 = min(claim.need - claim.have, i64(len(data)))
+            big[claim.have : claim.have + take] = data[:take]
+            claim.have += take
+            self._big_frame_grew(claim)
             data = data[take:]
             if not data:
                 return
@@ -231,6 +222,8 @@ class Connection(Outgoing):
                 if size < 0 or size > self.frame_bytes_max:
                     self.door.bad_size(self, data[position : position + 16], size)
                     return
+                if self.pending and self._waits_for_its_turn(data, position):
+                    break
                 if end - position - 4 < size:
                     if size > BIG_FRAME_BYTES and self._start_big_frame(memoryview(data)[position:], size):
                         position = end
@@ -250,38 +243,51 @@ class Connection(Outgoing):
         if position < end:
             self.rest = data[position:] if position > 0 else data
 
+    def _waits_for_its_turn(self, data: bytes, position: i64) -> bool:
+        """Whether the frame is a fetch behind replies that are pending, or has not said yet what it is."""
+        if i64(len(data)) - position < 6:
+            return True
+        if i64(read_i16_be(data, position + 4)) != _FETCH:
+            return False
+        self._hold(ORDER)
+        return True
+
     def _start_big_frame(self, begun: memoryview, size: i64) -> bool:
         """Receive the rest of a frame into a buffer of its own. False: no memory now, the bytes stay in `rest`."""
         hub = self.hub
-        if not hub.reserve(self, size):
+        claim = hub.begin_request(self, begun.nbytes, size + 4)
+        if claim is None:
             self._hold(MEMORY)
             return False
-        have: i64 = begun.nbytes
         buffer = hub.take_buffer(size + 4)
-        buffer[:have] = begun
+        buffer[: claim.have] = begun
         self.big = buffer
-        self.big_have = have
-        self.big_need = size + 4
-        self.reserved = size
+        self.claim = claim
         return True
 
-    def _big_frame_done(self) -> None:
+    def _big_frame_grew(self, claim: Claim) -> None:
+        if claim.have == claim.need:
+            self._big_frame_done(claim)
+        elif claim.have >= claim.charged and not self.hub.more_of_request(claim):
+            self._hold(MEMORY)
+
+    def _big_frame_done(self, claim: Claim) -> None:
         buffer = self.big
         if buffer is None:
             return
         self.big = None
+        self.claim = None
         hub = self.hub
-        self.expects_large = self.big_need > READ_BUFFER_BYTES
-        reserved = self.reserved
-        self.reserved = 0
+        self.expects_large = claim.need > READ_BUFFER_BYTES
+        charged = hub.request_budget.arrived(claim)
         if not self.closed:
-            self._guarded_request(buffer[4 : self.big_need])
+            self._guarded_request(buffer[4 : claim.need])
         if self.pending and self.pending[-1].holds and not self.pending[-1].ready:
             # The coroutine works on what was decoded from this frame, in part still where it lies: both until it ends.
-            self.pending[-1].reserved_bytes = reserved
+            self.pending[-1].reserved_bytes = charged
             self.pending[-1].buffer = buffer
             return
-        hub.release(reserved)
+        hub.request_budget.release(charged)
         hub.give_buffer(buffer)
 
     def _read_big(self, view: memoryview) -> None:
@@ -292,6 +298,8 @@ class Connection(Outgoing):
         while end - position >= 4 and self.held == 0:
             size: i64 = i64(read_i32_be(bytes(view[position : position + 4]), 0))
             if size <= BIG_FRAME_BYTES or size > self.frame_bytes_max:
+                break
+            if self.pending and self._waits_for_its_turn(bytes(view[position : position + 6]), 0):
                 break
             if end - position - 4 < size:
                 if self._start_big_frame(view[position:], size):
@@ -422,6 +430,8 @@ class Connection(Outgoing):
             reply = self._queue(route, context)
             reply.ready = True
             reply.result = result
+            if isinstance(result, Encoded):
+                self._keep_encoded(result)
         else:
             self._encode(route, context, result)
         self.hub.mark(self)
@@ -445,6 +455,13 @@ class Connection(Outgoing):
             return
         reply.deliver(result.early if isinstance(result, Parked) else result)
 
+    def _keep_encoded(self, answer: Encoded) -> None:
+        """It waits for those before it; what follows waits too when it is long."""
+        self.encoded_bytes += i64(len(answer.body))
+        if self.encoded_bytes > WRITE_BUFFER_BYTES_HIGH:
+            self._hold(ORDER)
+            self.hub.clog(self)
+
     def has_partial_frame(self) -> bool:
         return self.big is not None or (len(self.rest) > 0 and self.held == 0)
 
@@ -458,7 +475,7 @@ class Connection(Outgoing):
     def reply_ready(self, reply: PendingReply) -> None:
         """An answer arrived; write all that are ready up to the first that is not."""
         if reply.reserved_bytes > 0:
-            self.hub.release(reply.reserved_bytes)
+            self.hub.request_budget.release(reply.reserved_bytes)
             reply.reserved_bytes = 0
         if self.closed:
             self.hub.schedule()  # what a coroutine appended for it is written all the same
@@ -477,10 +494,21 @@ class Connection(Outgoing):
                 if self._gone():
                     return
         self.hub.mark(self)
+        if pending:
+            if reply.ready and isinstance(reply.result, Encoded):
+                self._keep_encoded(reply.result)
+        elif self.held & ORDER:
+            self._in_order()
         if reply.holds:
             self.release_hold(BUSY)
         if self.held & PIPELINE and len(pending) < PENDING_REPLIES_MAX // 2:
             self.release_hold(PIPELINE)
+
+    def _in_order(self) -> None:
+        """No reply is pending."""
+        self.encoded_bytes = 0
+        self._clear_if_taken()
+        self.release_hold(ORDER)
 
     def _encode(self, route: Route, context: RequestContext, response: Any) -> None:
         writer = self.writer
@@ -551,8 +579,9 @@ class Connection(Outgoing):
         self._hold_if_unsent(sender)
 
     def _hold_if_unsent(self, sender: Sender) -> None:
-        if sender.unsent > WRITE_BUFFER_BYTES_HIGH:
+        if sender.unsent > UNSENT_BYTES_HIGH:
             self._hold(SENDING)
+            self.hub.clog(self)
 
     def _is_sending(self) -> bool:
         sender = self.sender
@@ -561,7 +590,10 @@ class Connection(Outgoing):
     def all_sent(self) -> None:
         """The sender has nothing left."""
         if not self.closed:
-            self.release_hold(SENDING)
+            if self.held & SENDING:
+                self.held &= ~SENDING
+                self._clear_if_taken()
+                self._go_on_soon()
         elif self.transport is not None:
             self._stop_sending()
             self.transport.close()
@@ -586,23 +618,55 @@ class Connection(Outgoing):
         if writer is not None:
             sender = self.sender
             unsent: i64 = 0 if sender is None else sender.unsent
-            if writer.size + unsent > WRITE_BUFFER_BYTES_HIGH:
+            high: i64 = UNSENT_BYTES_HIGH if writer.has_ranges else WRITE_BUFFER_BYTES_HIGH
+            if writer.size + unsent > high:
                 self._hold(REPLIES)
 
     def release_hold(self, reason: int) -> None:
         if self.held & reason:
             self.held &= ~i64(reason)
-            if self.held == 0 and self.paused:
-                self.hub.loop.call_soon(self._go_on)
+            self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
+        if self.held == 0 and self.paused:
+            self.hub.loop.call_soon(self._go_on)
+
+    # What the budgets ask and say
 
     def memory_freed(self) -> None:
         self.release_hold(MEMORY)
 
+    def waits_for_its_peer(self) -> bool:
+        return self.held & ~_PEERS_FAULT == 0
+
+    def unsent_bytes(self) -> i64:
+        return self._in_transport() + self.encoded_bytes + (0 if self.sender is None else self.sender.unsent)
+
+    def unsent_in_memory(self) -> i64:
+        return self._in_transport() + self.encoded_bytes + (0 if self.sender is None else self.sender.in_memory())
+
+    def _in_transport(self) -> i64:
+        transport = self.transport
+        return 0 if transport is None else i64(transport.get_write_buffer_size())
+
+    def put_out(self, reason: str) -> None:
+        self.hub.complain(self.peer.peer_host, reason)
+        self.drop(reason)
+        if self.transport is not None:
+            self.transport.abort()  # one that is closing waits for its peer, too
+
+    def _clear_if_taken(self) -> None:
+        if self.held & (WRITES | SENDING) == 0 and self.encoded_bytes <= WRITE_BUFFER_BYTES_HIGH:
+            self.hub.clear(self)
+
     def _go_on(self) -> None:
         if not self._may_read():
             return
+        claim = self.claim
+        if claim is not None:
+            self._big_frame_grew(claim)
         rest = self.rest
-        if rest:
+        if rest and self._may_read():
             self.rest = b""
             self._consume(rest)
         if self._may_read() and self.paused:
@@ -657,7 +721,11 @@ class Connection(Outgoing):
         for reply in pending:
             if reply.parked is not None:
                 reply.parked.abandon()
-        if self.big is not None:
+        self.encoded_bytes = 0
+        claim = self.claim
+        if claim is not None:
             self.big = None
-            self.hub.release(self.reserved)
-            self.reserved = 0
+            self.claim = None
+            self.hub.request_budget.leave(claim)
+        elif self.held & MEMORY:
+            self.hub.request_budget.forget(self)

@@ -129,8 +129,7 @@ class Door:
             self.hub.on_bug(error)
 
     def sweep(self) -> None:
-        """Close connections that have been silent, or stuck in half a request, for too long; at once when they keep
-        others from the memory budget."""
+        """Close connections that have been silent, or stuck in half a request, for too long."""
         now_ms = int(self.hub.loop.time() * 1000.0)
         limit = self.limits.idle_ms_max
         if limit < 0:
@@ -138,9 +137,6 @@ class Door:
         for connection in list(self.open):
             active = connection.active
             connection.active = False
-            if connection.reserved > 0 and not active and self.hub.starved:
-                self.bad_peer(connection, "it does not send the request it began, and others wait for its memory")
-                continue
             if connection.pending:
                 connection.idle_since_ms = now_ms
                 continue

@@ -1,4 +1,4 @@
-"""What all connections of a node share: the tick, the read buffer, pooled buffers, the memory budget, counters.
+"""What all connections of a node share: the tick, the read buffer, pooled buffers, the memory budgets, counters.
 
 Compiled. The tick runs once per turn of the loop in which something was appended or is to be answered:
 
@@ -14,12 +14,15 @@ is in doubt, and an idempotent producer sorts that out when it sends again.
 from __future__ import annotations
 
 import logging
+import mmap
 from collections.abc import Callable
 from typing import Any, Final
 
 from mypy_extensions import i64
 
 from moldau.server.loop_watch import LoopWatch
+from moldau.server.reply_budget import Outlet, ReplyBudget
+from moldau.server.request_budget import Claim, RequestBudget
 from moldau.server.services import Services
 from moldau.storage.flush_set import Flushable, FlushSet
 from moldau.wire.primitives import Reader, Writer
@@ -32,17 +35,23 @@ POOL_CLASS_MIN: Final = 16
 POOL_CLASS_MAX: Final = 27
 POOLED_BYTES_MAX: Final = 16 * 1024 * 1024
 """What unused buffers may hold together; beyond it they are given back to the allocator."""
+MAPPED_BYTES_MIN: Final = 1024 * 1024
+"""Buffers from here on are mapped: pages take memory when bytes arrive in them, and go back to the system at once."""
 WRITERS_MAX: Final = 256
+BUDGETS_WATCHED_S: Final = 0.25
+"""How often those who are slow are looked at, while others wait for memory that they hold."""
 COMPLAINTS_MAX: Final = 1000
 TICK_PASSES_MAX: Final = 8
 LONG_S: Final = 0.005
 """A request that took longer is told to the watch."""
 
+_PRIVATE: Final[int] = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+
 log = logging.getLogger("moldau.server")
 
 
-class Outgoing:
-    """A connection as the tick and the budget see it."""
+class Outgoing(Outlet):
+    """A connection as the tick and the budgets see it."""
 
     def __init__(self, touched: list[Flushable]) -> None:
         self.marked: bool = False
@@ -53,9 +62,6 @@ class Outgoing:
         raise NotImplementedError
 
     def drop(self, reason: str) -> None:
-        raise NotImplementedError
-
-    def memory_freed(self) -> None:
         raise NotImplementedError
 
 
@@ -90,9 +96,9 @@ class Hub:
         self.pool: list[list[memoryview]] = [[] for _ in range(POOL_CLASS_MAX + 1)]
         self.pooled_bytes: i64 = 0
 
-        self.in_flight_bytes_max: i64 = in_flight_bytes_max
-        self.in_flight_bytes: i64 = 0
-        self.starved: list[Outgoing] = []
+        self.request_budget: RequestBudget = RequestBudget(in_flight_bytes_max)
+        self.reply_budget: ReplyBudget = ReplyBudget()
+        self.watches_budgets: bool = False
 
         self.requests_total: i64 = 0
         self.bytes_in_total: i64 = 0
@@ -102,6 +108,7 @@ class Hub:
         self.flush_failures_total: i64 = 0
         self._complained: set[str] = set()
         services.partitions.advances.on_first = self.schedule
+        services.reading.start(loop, self.stopwatch, self.reply_budget.has_room)
 
     # The watch
 
@@ -214,8 +221,8 @@ class Hub:
             if free:
                 self.pooled_bytes -= 1 << index
                 return free.pop()
-            return memoryview(bytearray(1 << index))
-        return memoryview(bytearray(size))
+            size = 1 << index
+        return memoryview(_mapped(size) if size >= MAPPED_BYTES_MIN else bytearray(size))
 
     def give_buffer(self, buffer: memoryview) -> None:
         """Take a buffer back. Nothing may hold a view of it any more (CVE-2026-35554)."""
@@ -225,26 +232,45 @@ class Hub:
             self.pool[index].append(buffer)
             self.pooled_bytes += size
 
-    # The memory budget
+    # The memory budgets
 
-    def reserve(self, connection: Outgoing, size: i64) -> bool:
-        """Take `size` bytes of the budget, or queue the connection until some are free.
+    def begin_request(self, connection: Outgoing, have: i64, need: i64) -> Claim | None:
+        """Room for a large request, or None until `memory_freed`."""
+        claim = self.request_budget.begin(connection, have, need)
+        if claim is None:
+            self.watch_budgets()
+        return claim
 
-        A request is always admitted when nothing else is in flight, so that no request is too large for the budget.
-        """
-        if self.in_flight_bytes > 0 and self.in_flight_bytes + size > self.in_flight_bytes_max:
-            self.starved.append(connection)
-            return False
-        self.in_flight_bytes += size
-        return True
+    def more_of_request(self, claim: Claim) -> bool:
+        if self.request_budget.grow(claim):
+            return True
+        self.watch_budgets()
+        return False
 
-    def release(self, size: i64) -> None:
-        self.in_flight_bytes -= size
-        if self.starved:
-            waiting = self.starved
-            self.starved = []
-            for connection in waiting:
-                connection.memory_freed()
+    def clog(self, connection: Outgoing) -> None:
+        """Its client does not take its replies."""
+        self.reply_budget.clog(connection, self.loop.time())
+        self.watch_budgets()
+
+    def clear(self, connection: Outgoing) -> None:
+        if self.reply_budget.clogged and self.reply_budget.clear(connection):
+            self.services.reading.go_on()
+
+    def watch_budgets(self) -> None:
+        if not self.watches_budgets:
+            self.watches_budgets = True
+            self.loop.call_later(BUDGETS_WATCHED_S, self._watch_budgets)
+
+    def _watch_budgets(self) -> None:
+        self.watches_budgets = False
+        now_s: float = self.loop.time()
+        for claim in self.request_budget.too_slow(now_s):
+            claim.owner.put_out("it sends the request it began too slowly, and others wait for its memory")
+        for outlet in self.reply_budget.too_slow(now_s):
+            outlet.put_out("it does not take its replies, and others need the memory")
+        self.services.reading.go_on()
+        if self.request_budget.is_short() or self.reply_budget.clogged:
+            self.watch_budgets()
 
     # Words
 
@@ -258,6 +284,12 @@ class Hub:
             self._complained.clear()
         self._complained.add(key)
         log.warning("closed a connection from %s: %s", peer_host, printable(text))
+
+
+def _mapped(size: int) -> mmap.mmap:
+    if _PRIVATE == 0:
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=_PRIVATE)
 
 
 def _pool_class(size: i64) -> i64:

@@ -10,9 +10,9 @@ from moldau.config.listeners import parse_connection_overrides
 from moldau.model.limits import REQUEST_BYTES_MAX, REQUEST_BYTES_MAX_UNAUTHENTICATED
 
 NO_LIMIT: Final = 2**31 - 1
-IN_FLIGHT_BYTES_DEFAULT: Final = 512 * 1024 * 1024
-"""The budget while `queued.max.request.bytes` is -1. It only ever delays reading, so no client can tell it from
-none; without it a handful of half-sent 100 MiB requests could take all memory."""
+IN_FLIGHT_BYTES_DEFAULT: Final = 192 * 1024 * 1024
+"""The budget while `queued.max.request.bytes` is -1. Beyond it reading waits; without it a handful of half-sent 100 MiB
+requests could take all memory."""
 
 CREATION_DELAY_MS_MAX: Final = 1000
 """A connection over the creation rate waits this long at most; one that would have to wait longer is closed."""

@@ -86,7 +86,7 @@ class Server:
         """Dynamic settings changed (`max.connections` and its kin). Who is inside stays; the next ones are counted."""
         self.limits = limits
         self.census.limits = limits
-        self.hub.in_flight_bytes_max = limits.in_flight_bytes_max
+        self.hub.request_budget.bytes_max = limits.in_flight_bytes_max
         for door in self.doors:
             door.set_limits(limits)
 

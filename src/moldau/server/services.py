@@ -11,6 +11,7 @@ from moldau.core.partition.fetch_sessions import FetchSessionCache
 from moldau.ports import Clock, Disk, Entropy
 from moldau.server.aside import Aside
 from moldau.server.parking import Parking
+from moldau.server.reading_line import ReadingLine
 
 ENCODED_ANSWERS_MAX: Final = 256
 FETCH_BYTES_MAX: Final = 55 * 1024 * 1024
@@ -94,6 +95,8 @@ class Services:
         self.disk = disk
         self.parking = parking if parking is not None else Parking()
         """The one waiting room for requests that are answered later."""
+        self.reading = ReadingLine()
+        """Where long fetches wait for their turn."""
         self.aside = Aside()
         """For what would hold up the loop."""
         if fetch_sessions is None:

@@ -309,9 +309,7 @@ class PartitionLog(LogState):
     ) -> LogSlice:
         """Whole batches from the one that holds `start_offset`, stopping before `end_offset` and at most
         `size_bytes_max` long (one batch may be longer when `at_least_one_batch`)."""
-        return log_read.read_slice(
-            self, start_offset, end_offset, size_bytes_max, at_least_one_batch, stays_in_file
-        )
+        return log_read.read_slice(self, start_offset, end_offset, size_bytes_max, at_least_one_batch, stays_in_file)
 
     def offset_for_timestamp(self, timestamp_ms: i64, end_offset: i64) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record at or after a time, below `end_offset`."""

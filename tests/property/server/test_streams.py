@@ -100,7 +100,7 @@ def test_damaged_frames_never_crash_or_hang_the_server(
     assert time.process_time() - began < 1.0
     assert stage.hub.bugs_total == 0, "a damaged frame is the peer's fault, never ours"
     assert BROKEN == []
-    assert stage.hub.in_flight_bytes == 0
+    assert stage.hub.request_budget.charged == 0
     assert stage.services.parking.parked == 0
 
 
@@ -115,7 +115,7 @@ def test_random_bodies_never_crash_the_server(data: bytes, key: int, version: in
     client.connection.connection_lost(None)
     assert stage.hub.bugs_total == 0
     assert BROKEN == []
-    assert stage.hub.in_flight_bytes == 0
+    assert stage.hub.request_budget.charged == 0
 
 
 HERE = {

@@ -106,6 +106,9 @@ class RecordingTransport:
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def write(self, data: Any) -> None:
         self.writes += 1
         self.written += data

@@ -127,7 +127,7 @@ class TestBufferedReading:
             (part,) = partition.log.read(offset, 3, 1, True).parts
             stored += bytes(part)
         assert stored.count(b"v" * value_bytes) == 3
-        assert stage.hub.in_flight_bytes == 0
+        assert stage.hub.request_budget.charged == 0
 
     def test_behind_a_large_frame_little_is_read_at_first(self, stage: Stage) -> None:
         (partition,) = stage.topic("t")
@@ -172,7 +172,7 @@ class TestBadPeers:
         client = stage.connect()
         client.send((1001).to_bytes(4, "big"))
         assert client.transport.closed
-        assert stage.hub.in_flight_bytes == 0
+        assert stage.hub.request_budget.charged == 0
 
     @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1])
     def test_absurd_sizes_close(self, stage: Stage, size: int) -> None:
@@ -403,7 +403,7 @@ class TestBackpressure:
         for client in (first, second, third):
             client.asked.append((1, ApiKey.PRODUCE, 9))
             client.send(frame[:50_000])
-        assert stage.hub.in_flight_bytes < 150_000
+        assert stage.hub.request_budget.charged < 150_000
         assert not first.transport.read_paused
         assert second.transport.read_paused
         assert third.transport.read_paused
@@ -417,7 +417,7 @@ class TestBackpressure:
         stage.loop.run()
         assert [len(client.replies()) for client in (first, second, third)] == [1, 1, 1]
         assert partition.log.end_offset == 3
-        assert stage.hub.in_flight_bytes == 0
+        assert stage.hub.request_budget.charged == 0
 
     def test_a_connection_that_goes_away_gives_its_memory_back(self, tmp_path: Path) -> None:
         stage = Stage(tmp_path, limits=ServerLimits(in_flight_bytes_max=150_000))
@@ -431,40 +431,112 @@ class TestBackpressure:
         stage.loop.run()
         assert not second.transport.read_paused
         second.connection.connection_lost(None)
-        assert stage.hub.in_flight_bytes == 0
+        assert stage.hub.request_budget.charged == 0
 
     def test_who_holds_memory_without_sending_goes_when_others_wait(self, tmp_path: Path) -> None:
         stage = Stage(tmp_path, limits=ServerLimits(in_flight_bytes_max=250_000))
         stage.topic("t")
         frame = request_frame(ApiKey.PRODUCE, 9, produce("t", batch([b"v" * 100_000])), 1)
-        silent, slow, waiting = stage.connect(), stage.connect(), stage.connect()
-        for client in (silent, slow):
+        silent, steady, waiting = stage.connect(), stage.connect(), stage.connect()
+        for client in (silent, steady):
             client.send(frame[:50_000])
-        stage.door.sweep()
-        slow.send(frame[50_000:50_100])
-        stage.door.sweep()
-        assert not silent.transport.closed, "it harms nobody"
+        stage.loop.advance(60.0)
+        assert not silent.transport.aborted, "it harms nobody"
         waiting.asked.append((1, ApiKey.PRODUCE, 9))
         waiting.send(frame[:50_000])
         assert waiting.transport.read_paused
-        slow.send(frame[50_100:50_200])
-        stage.door.sweep()
-        stage.loop.run()
-        assert silent.transport.closed
-        assert not slow.transport.closed
+        for at in range(50_000, 60_000, 1000):
+            steady.send(frame[at : at + 1000])
+            stage.loop.advance(0.25)
+        assert silent.transport.aborted
+        assert not steady.transport.aborted
         waiting.send(frame[50_000:])
         stage.loop.run()
         assert len(waiting.replies()) == 1
 
-    def test_too_many_pending_replies_stop_reading(self, stage: Stage) -> None:
+    def test_what_is_announced_costs_nothing(self, tmp_path: Path) -> None:
+        stage = Stage(tmp_path, limits=ServerLimits(in_flight_bytes_max=192 << 20))
         stage.topic("t")
+        for _ in range(150):
+            stage.connect().send((100 << 20).to_bytes(4, "big") + bytes(200))
+        client = stage.connect()
+        frame = client.frame(ApiKey.PRODUCE, 9, produce("t", batch([b"v" * 400_000])))
+        client.send(frame[:100_000])
+        client.send(frame[100_000:])
+        stage.loop.run()
+        assert len(client.replies()) == 1
+
+    def test_too_many_pending_replies_stop_reading(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+        waiting: list[Parked] = []
+
+        def handle(request: Any, context: Any) -> Parked:
+            waiting.append(NeverDue(2**62))
+            return waiting[-1]
+
+        answer_with(stage, monkeypatch, ApiKey.INIT_PRODUCER_ID, handle)
         client = stage.connect()
         for _ in range(PENDING_REPLIES_MAX):
-            client.ask(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000))
+            client.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(transactional_id=None))
         assert client.transport.read_paused
-        stage.loop.advance(6.0)
+        for parked in waiting:
+            parked.complete(InitProducerIdResponse(producer_id=1))
+        stage.loop.run()
         assert len(client.replies()) == PENDING_REPLIES_MAX
         assert not client.transport.read_paused
+
+    def test_a_fetch_is_read_when_it_is_first_in_line(self, stage: Stage) -> None:
+        """Else one long poll would gather the answers to all that follow it in memory."""
+        stage.topic("t")
+        client = stage.connect()
+        for _ in range(4):
+            client.send(client.frame(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000)))
+        client.send(client.frame(ApiKey.API_VERSIONS, 3, API_VERSIONS))
+        stage.loop.run()
+        assert stage.hub.requests_total == 1
+        assert client.transport.read_paused
+        stage.connect().call(ApiKey.PRODUCE, 9, produce("t", batch()))
+        assert len(client.replies()) == 5
+        assert not client.transport.read_paused
+
+    @pytest.mark.parametrize("cut", [1, 4, 5, 6, 30, 20_000])
+    def test_so_is_a_large_one_however_it_arrives(self, stage: Stage, cut: int) -> None:
+        stage.topic("t")
+        client = stage.connect()
+        client.send(client.frame(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000)))
+        large = client.frame(ApiKey.FETCH, 11, fetch(*[("t", 0, 0)] * 1000))
+        assert len(large) > 2 * 16_384
+        client.send(large[:cut])
+        if not client.transport.read_paused:
+            client.send(large[cut:])
+        assert stage.hub.requests_total == 1
+        stage.connect().call(ApiKey.PRODUCE, 9, produce("t", batch()))
+        if cut >= 6:
+            client.send(large[cut:])
+        stage.loop.run()
+        first, second = client.replies()
+        assert len(first.responses) == 1
+        assert sum(len(topic.partitions) for topic in second.responses) == 1000
+
+    def test_long_answers_behind_a_parked_one_stop_reading(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+        stage.topic("t")
+        answer_with(stage, monkeypatch, ApiKey.INIT_PRODUCER_ID, lambda request, context: Encoded(b"x" * 300_000))
+        client = stage.connect()
+        client.ask(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000))
+        ask = InitProducerIdRequest(transactional_id=None)
+        client.send(b"".join(client.frame(ApiKey.INIT_PRODUCER_ID, 4, ask) for _ in range(5)))
+        assert stage.hub.requests_total == 2
+        assert stage.hub.reply_budget.held == 300_000
+        stage.connect().call(ApiKey.PRODUCE, 9, produce("t", batch()))
+        assert stage.hub.requests_total == 2 + 1 + 4
+        assert len(client.transport.written) > 1_500_000
+        assert stage.hub.reply_budget.held == 0
+
+
+def answer_with(stage: Stage, monkeypatch: pytest.MonkeyPatch, key: ApiKey, handle: Any) -> None:
+    route = stage.router.find(int(key))
+    assert route is not None
+    route._load()
+    monkeypatch.setattr(route, "_handle", handle)
 
 
 class TestLimits:
@@ -627,7 +699,8 @@ class TestBugsWhileWaiting:
             def fail(self, error: Exception) -> None:
                 self.done = True
 
-        partition.waiters.insert(1, Broken())
+        first, second = partition.waiters
+        partition.waiters = dict.fromkeys((first, Broken(), second))
         stage.connect().call(ApiKey.PRODUCE, 9, produce("t", batch()))
         assert [len(reader.replies()) for reader in readers] == [1, 1]
 
@@ -647,7 +720,7 @@ class TestBugsWhileWaiting:
         stage.topic("t")
         reader = stage.connect()
         reader.ask(ApiKey.FETCH, 11, fetch(("t", 0, 0), max_wait_ms=5000))
-        stage.partitions.get("t", 0).waiters[0].fail(InvariantBroken("no"))
+        next(iter(stage.partitions.get("t", 0).waiters)).fail(InvariantBroken("no"))
         assert len(told) == 1
         assert reader.transport.aborted
 
@@ -678,7 +751,7 @@ def test_limits_may_change_while_running(tmp_path: Path) -> None:
         server.doors.append(stage.door)
         server.update_limits(ServerLimits(connections_max=0, request_bytes_max=77, in_flight_bytes_max=88))
         assert server.census.admit("10.0.0.1") is not None
-        assert (stage.door.frame_bytes_max, server.hub.in_flight_bytes_max) == (77, 88)
+        assert (stage.door.frame_bytes_max, server.hub.request_budget.bytes_max) == (77, 88)
 
     asyncio.run(play())
 

@@ -169,7 +169,7 @@ class TestLongPoll:
         assert reader.replies() == []
         stage.connect().call(ApiKey.PRODUCE, 9, produce("t", batch()))
         assert offsets(only(reader.replies()[0]).records) == [0]
-        assert partition.waiters == []
+        assert not partition.waiters
         assert stage.services.parking.parked == 0
 
     def test_a_finished_wait_keeps_no_records_until_its_deadline(self, stage: Stage) -> None:

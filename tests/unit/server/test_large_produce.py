@@ -129,12 +129,12 @@ def test_the_request_stays_as_it_is_until_it_is_appended(tmp_path: Path, whole: 
         other = quick.frame(ApiKey.PRODUCE, 9, produce("t", batch([bytes(1_000_000)])))
         quick.send(other[:20_000])
         quick.send(other[20_000:])
-        assert stage.hub.in_flight_bytes == (0 if whole else len(frame) - 4)
+        assert stage.hub.request_budget.charged == (0 if whole else len(frame))
         await answers(quick, 1)
         aside.open.set()
         (answer,) = await answers(slow, 1)
         assert (answer.error_code, answer.base_offset) == (0, 1)
-        assert stage.hub.in_flight_bytes == 0
+        assert stage.hub.request_budget.charged == 0
         stored = partition.log.read(1, 101, 1 << 25, True)
         assert bytes(stored.parts[0])[61:] == records[61:]
 
@@ -318,9 +318,9 @@ def test_a_client_that_leaves_during_the_check_leaves_nothing_behind(tmp_path: P
         aside.open.set()
         await turns(200)
         assert partition.log.end_offset == 100, "what arrived is appended, as in Kafka"
-        assert stage.hub.in_flight_bytes == 0
+        assert stage.hub.request_budget.charged == 0
         assert stage.services.parking.parked == 0
-        assert partition.waiters == []
+        assert not partition.waiters
 
     on_a_loop(tmp_path, story)
 

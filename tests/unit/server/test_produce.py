@@ -209,7 +209,7 @@ class TestWaitingForTheHighWatermark:
         (reply,) = client.replies()
         assert (only(reply).error_code, only(reply).base_offset) == (0, 0)
         assert stage.services.parking.parked == 0
-        assert partition.waiters == []
+        assert not partition.waiters
 
     def test_acks_one_does_not_wait(self, stage: Stage) -> None:
         self.follower_topic(stage)
@@ -239,7 +239,7 @@ class TestWaitingForTheHighWatermark:
         client = stage.connect()
         client.ask(ApiKey.PRODUCE, 9, produce("t", batch(), acks=-1))
         client.connection.connection_lost(None)
-        assert partition.waiters == []
+        assert not partition.waiters
         assert stage.services.parking.parked == 0
 
     @pytest.mark.parametrize("acks", [-1, 1])

@@ -16,7 +16,7 @@ import uvloop
 from moldau.ports import File
 from moldau.runtime.disk import RANGE_BYTES_MIN, RealDisk
 from moldau.server import sender as sender_module
-from moldau.server.connection import WRITE_BUFFER_BYTES_HIGH
+from moldau.server.connection import UNSENT_BYTES_HIGH
 from moldau.server.limits import ServerLimits
 from moldau.server.sender import Sender
 from moldau.server.server import Server
@@ -346,12 +346,12 @@ def test_a_reader_that_does_not_read_is_not_read_from(run: Any, tmp_path: Path) 
             await until(lambda: bool(server.doors[0].open) and only_connection(server).sender is not None)
             connection = only_connection(server)
             await until(lambda: bool(connection.paused))
-            assert connection.sender.unsent <= 2 * WRITE_BUFFER_BYTES_HIGH
+            assert connection.sender.unsent <= 2 * UNSENT_BYTES_HIGH
             for _ in range(30):
                 assert value_in(await caller.answer(ApiKey.FETCH, 12), 1, batches)
                 sender = connection.sender
                 assert len(sender.queue) <= 12
-                assert sender.unsent <= 2 * WRITE_BUFFER_BYTES_HIGH
+                assert sender.unsent <= 2 * UNSENT_BYTES_HIGH
             await until(lambda: not connection.paused)
             caller.writer.close()
 

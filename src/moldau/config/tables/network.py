@@ -77,7 +77,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "How many requests may wait for an I/O thread. moldau answers on one loop and holds back by bytes "
            "instead.", low=1),
     Option("queued.max.request.bytes", LONG, -1, MEDIUM, READ_ONLY, ACTS,
-           "Memory that requests in flight may take before reading from sockets pauses; -1 means no limit."),
+           "Memory that large requests may take while they arrive, before reading from sockets pauses; -1 means "
+           "192 MiB. While others wait, a client that sends too slowly is closed."),
     Option("request.timeout.ms", INT, 30_000, HIGH, READ_ONLY, NOT_YET,
            "How long the broker waits for an answer from another broker."),
     Option("num.network.threads", INT, 3, HIGH, CLUSTER_WIDE, NO_COUNTERPART,

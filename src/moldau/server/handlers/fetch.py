@@ -18,7 +18,7 @@ from moldau.core.partition.fetch_sessions import FINAL_EPOCH, FetchPartition, Ke
 from moldau.model.errors import ErrorCode
 from moldau.server import lookup
 from moldau.server.context import RequestContext
-from moldau.server.parking import Parked
+from moldau.server.reading_line import LongRead
 from moldau.storage.partition_log import KEEP_CODEC
 from moldau.wire.messages.fetch import (
     AbortedTransaction,
@@ -36,6 +36,12 @@ SESSIONS_SINCE_VERSION: Final = 7
 TOPIC_IDS_SINCE_VERSION: Final = 13
 READ_COMMITTED: Final = 1
 LEADER_HINTS_SINCE_VERSION: Final = 16
+LONG_PARTITIONS: Final = 64
+"""A fetch over more is read a little at a time."""
+STEP_PARTITIONS: Final = 16
+
+COPIED_BYTES_MAX: Final = 64 * 1024
+"""An answer longer than this stays in its files until the socket takes it: memory that nobody reads costs nothing."""
 
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 _FENCED_EPOCH: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
@@ -57,8 +63,11 @@ class FetchWork:
         self.bytes_min: i64 = min(i64(request.min_bytes), self.bytes_max)
         self.answers: list[PartitionData] = []
         self.size_bytes: i64 = 0
+        self.appended_bytes: i64 = 0
+        """What the partitions had ever been given when they were read."""
         self.must_answer: bool = False
         """Something besides bytes is to be told now: an error or a diverging epoch."""
+        self.is_long: bool = len(start.partitions) > LONG_PARTITIONS
 
     def find(self, want: FetchPartition) -> Partition | None:
         table = self.context.services.partitions
@@ -66,13 +75,28 @@ class FetchWork:
             return table.get_by_id(want.topic_id, want.index)
         return table.get(want.topic, want.index)
 
-    def read(self) -> None:
-        """Read every partition, in order, within the limits."""
+    def begin(self) -> None:
         self.answers = []
         self.size_bytes = 0
+        self.appended_bytes = 0
         self.must_answer = False
-        left: i64 = self.bytes_max
-        for want in self.start.partitions:
+
+    def read(self) -> None:
+        """Read every partition, in order, within the limits."""
+        self.begin()
+        self.read_on(len(self.start.partitions))
+
+    def read_on(self, count: i64) -> bool:
+        """Read the next partitions. True when all are read."""
+        wanted = self.start.partitions
+        number: i64 = len(self.answers)
+        end: i64 = min(number + count, i64(len(wanted)))
+        left: i64 = self.bytes_max - self.size_bytes
+        if left < 0:
+            left = 0
+        while number < end:
+            want = wanted[number]
+            number += 1
             answer = PartitionData(
                 partition_index=i32(want.index),
                 high_watermark=-1,
@@ -85,11 +109,13 @@ class FetchWork:
                 answer.aborted_transactions = []
                 self._fail(answer, self._missing(want), want, None)
                 continue
+            self.appended_bytes += partition.appended_bytes
             size = self._read_partition(partition, want, answer, left)
             self.size_bytes += size
             left -= size
             if left < 0:
                 left = 0
+        return number >= i64(len(wanted))
 
     def satisfied(self) -> bool:
         return self.must_answer or self.size_bytes >= self.bytes_min or not self.start.partitions
@@ -132,7 +158,8 @@ class FetchWork:
             return 0
         end = partition.readable_end(self.committed_only)
         bytes_max: i64 = want.bytes_max if want.bytes_max < left else left
-        found = log.read(want.fetch_offset, end, bytes_max, self.size_bytes == 0)
+        in_file = self.size_bytes >= COPIED_BYTES_MAX
+        found = log.read(want.fetch_offset, end, bytes_max, self.size_bytes == 0, in_file)
         if found.error != 0:
             self._fail(answer, i64(found.error), want, partition)
             return 0
@@ -185,38 +212,91 @@ class FetchWork:
             answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
 
 
-class FetchWait(Parked):
-    """A long poll: answered when `min_bytes` are there, when a partition's role changes, or at its deadline."""
+class FetchWait(LongRead):
+    """A long poll: answered when `min_bytes` are there, when a partition's role changes, or at its deadline.
+
+    A long fetch is read in the line, also at first; `wake` and the deadline then only let it stand there."""
 
     def __init__(self, deadline_ms: i64, work: FetchWork) -> None:
         super().__init__(deadline_ms)
         self.work = work
-        work.answers = []  # read again when it is answered; nothing of a file is held while it waits
         self.watched: list[Partition] = []
+        self.watches: bool = False
+        self.in_line: bool = False
+        self.is_due: bool = False
+        self.woken: bool = False
+        """While it was being read: to be read again."""
         self.appended_before: i64 = 0
         self.countable: bool = not work.committed_only
         """What is appended from now on is exactly what becomes readable from now on: not while a transaction or a
         sync holds it back, nor where the topic stores it under another codec."""
+
+    def watch(self) -> None:
+        """Wait for more than was read."""
+        work = self.work
+        work.answers = []  # read again when it is answered; nothing of a file is held while it waits
+        self.watches = True
+        self.appended_before = work.appended_bytes
         for want in work.start.partitions:
             partition = work.find(want)
             if partition is not None:
                 partition.watch(self)
                 self.watched.append(partition)
-                self.appended_before += partition.appended_bytes
                 log = partition.log
                 if partition.high_watermark != log.end_offset or log.target_codec != KEEP_CODEC:
                     self.countable = False
+        if not work.context.services.parking.park(self):
+            self.on_deadline()
 
     def wake(self) -> None:
+        if self.work.is_long:
+            self._stand_in_line()
+            return
         if not self._may_be_enough():
             return
         self.work.read()
+        self.appended_before = self.work.appended_bytes
         if self.work.satisfied():
             self.complete(self.work.response())
 
     def on_deadline(self) -> None:
+        self.is_due = True
+        if self.work.is_long:
+            self._stand_in_line()
+            return
         self.work.read()
         self.complete(self.work.response())
+
+    def _stand_in_line(self) -> None:
+        self.woken = True
+        if not self.in_line:
+            self.in_line = True
+            self.work.answers = []
+            self.work.context.services.reading.join(self)
+
+    def read_on(self) -> bool:
+        work = self.work
+        if not work.answers:
+            self.woken = False
+            if self.watches and not self.is_due and not self._may_be_enough():
+                self.in_line = False
+                return True
+            work.begin()
+        if not work.read_on(STEP_PARTITIONS):
+            return False
+        self.in_line = False
+        self.appended_before = work.appended_bytes
+        if self.is_due or work.satisfied():
+            self.complete(work.response())
+            return True
+        work.answers = []
+        if not self.watches:
+            self.watch()
+            if self._may_be_enough():
+                self.woken = True  # something came in between: nobody watched while it was read
+        if self.woken and not self.done:
+            self._stand_in_line()
+        return True
 
     def release(self) -> None:
         for partition in self.watched:
@@ -242,13 +322,22 @@ def handle(request: FetchRequest, context: RequestContext) -> Any:
     if start.error != 0:
         return FetchResponse(error_code=i16(start.error))
     work = FetchWork(request, context, start)
+    if work.is_long:
+        return _stand_in_line(request, work)
     work.read()
     if request.max_wait_ms <= 0 or work.satisfied():
         return work.response()
-    parking = services.parking
-    wait = FetchWait(parking.now_ms() + i64(request.max_wait_ms), work)
-    if not parking.park(wait):
+    wait = FetchWait(services.parking.now_ms() + i64(request.max_wait_ms), work)
+    wait.watch()
+    return wait
+
+
+def _stand_in_line(request: FetchRequest, work: FetchWork) -> FetchWait:
+    wait = FetchWait(work.context.services.parking.now_ms() + i64(request.max_wait_ms), work)
+    if request.max_wait_ms <= 0:
         wait.on_deadline()
+    else:
+        wait.wake()
     return wait
 
 

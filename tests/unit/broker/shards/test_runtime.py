@@ -186,7 +186,7 @@ def test_resigning_answers_everyone(tmp_path: Path) -> None:
         assert code(await shard.submit(Read("a"))) is ErrorCode.NOT_COORDINATOR
         assert on.dropped == [shard]
         assert on.effects == []
-        assert on.partition.waiters == []
+        assert not on.partition.waiters
 
     on_virtual_time(tmp_path, body)
 
