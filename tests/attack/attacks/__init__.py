@@ -52,6 +52,8 @@ NOT_SHORT = {
     readers.SlowReaders: "answers that nobody reads have no budget of memory yet",
     readers.ParkedFetches: "answers that nobody reads have no budget of memory yet",
     hunger.FewDescriptors: "a directory is given up when there are no descriptors left",
+    hunger.LittleMemory: "answers that nobody reads have no budget of memory yet",
+    hunger.ReadOnlyDirectory: "needs to be root",
     hunger.FullDisk: "needs a mount namespace of its own",
     hunger.RenamedDirectory: "records are acknowledged for seconds after the directory is gone",
     damage.DamageAttack: "cuts of recovery and lost metadata are not all told yet",

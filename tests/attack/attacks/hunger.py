@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -17,10 +18,13 @@ from confluent_kafka.admin import NewTopic
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.attack.attacks.base import WITHOUT_DELAY, Attack, wait_until
+from tests.attack.attacks.readers import SlowReaders
+from tests.attack.attacks.records import Bombs
 
 IN_NAMESPACE = "MOLDAU_ATTACK_NAMESPACE"
 IDLE = 600
 DISK_MIB = 64
+ADDRESS_SPACE_MIB = 1536
 HUNGRY_S = 3.0
 NOTICED_S = 2.0
 """After this long a broker has seen that its directory is gone."""
@@ -153,4 +157,63 @@ class RenamedDirectory(HungerAttack):
         return self.wrong
 
 
-ATTACKS = (FewDescriptors, FullDisk, RenamedDirectory)
+class ReadOnlyDirectory(HungerAttack):
+    """Nothing new can be made in the data directory, as on a disk that was mounted anew after an error."""
+
+    name, pauses_count = "data directory read-only", False
+
+    @classmethod
+    def impossible(cls) -> str:
+        """Root may write where others may not, so the directory must be immutable; not every file system knows that."""
+        if os.geteuid() != 0 or shutil.which("chattr") is None:
+            return "only root can make a directory immutable"
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(["chattr", "+i", folder], capture_output=True)
+            subprocess.run(["chattr", "-i", folder], capture_output=True)
+        return "" if done.returncode == 0 else "this file system knows no immutable directories"
+
+    def round(self, rng: random.Random) -> None:
+        here = self.stage.broker.data_dir
+        folders = [str(here), *(str(path) for path in here.iterdir() if path.is_dir())]
+        subprocess.run(["chattr", "+i", *folders], check=True)
+        try:
+            with contextlib.suppress(KafkaException, TimeoutError):
+                self.create_topics(NewTopic(f"never-{rng.getrandbits(32):08x}", 3, 1, config=WITHOUT_DELAY), within_s=1)
+            time.sleep(HUNGRY_S)
+        finally:
+            subprocess.run(["chattr", "-i", *folders], check=True)
+        if self.stage.wait_for_good_client():
+            return
+        if why := self.stage.revive():
+            raise RuntimeError(f"no start after it could be written to again: {why}")
+
+    def calm(self) -> None:
+        super().calm()
+        self.stage.delete_strangers()
+
+
+class LittleMemory(HungerAttack):
+    """Peers that want more memory than the process may have: what cannot be had is refused to them."""
+
+    name, pauses_count = f"{ADDRESS_SPACE_MIB} MiB of address space", False
+    wrapper: ClassVar = ["prlimit", f"--as={ADDRESS_SPACE_MIB * 2**20}"]
+
+    @classmethod
+    def impossible(cls) -> str:
+        return "" if shutil.which("prlimit") else "there is no prlimit here"
+
+    def prepare(self, rng: random.Random) -> None:
+        self.parts = [Bombs(self.stage), SlowReaders(self.stage)]
+        for part in self.parts:
+            part.prepare(rng)
+
+    def round(self, rng: random.Random) -> None:
+        for part in self.parts:
+            part.round(rng)
+
+    def calm(self) -> None:
+        for part in self.parts:
+            part.calm()
+
+
+ATTACKS = (FewDescriptors, LittleMemory, FullDisk, RenamedDirectory, ReadOnlyDirectory)
