@@ -110,8 +110,16 @@ def commit(bootstrap: str, offset: int) -> None:
     consumer.close()
 
 
-def differences(world: World, bootstrap: str, *, touched: bool) -> dict[str, str]:
-    """Topic to what is wrong with it, seen from outside after retention has run."""
+@dataclass(frozen=True)
+class Difference:
+    topic: str
+    text: str
+    refused: str = ""
+    """The error that the reader got. Who gets one is not deceived."""
+
+
+def differences(world: World, bootstrap: str, *, touched: bool) -> list[Difference]:
+    """What is wrong with the topics, seen from outside after retention has run."""
     time.sleep(RETENTION_S)
     consumer = Consumer(
         {
@@ -120,27 +128,29 @@ def differences(world: World, bootstrap: str, *, touched: bool) -> dict[str, str
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
         }
-        | {"auto.offset.reset": "error", "enable.partition.eof": True, **STURDY}
+        | {"auto.offset.reset": "error", "enable.partition.eof": True, "check.crcs": True, **STURDY}
     )
-    wrong: dict[str, str] = {}
+    wrong: list[Difference] = []
     try:
         for (topic, partition), expected in world.expected(touched).items():
-            if text := compare(f"{topic}-{partition}", expected, read(consumer, topic, partition)):
-                wrong[topic] = text
+            found, refused = read(consumer, topic, partition)
+            if text := compare(f"{topic}-{partition}", expected, found):
+                wrong.append(Difference(topic, text, refused))
         committed = committed_offset(consumer)
         if committed != world.committed + touched:
-            wrong[OFFSETS] = f"the group's offset is {committed}, not {world.committed + touched}"
+            text = f"the group's offset is {committed}, not {world.committed + touched}"
+            wrong.append(Difference(OFFSETS, text))
     finally:
         consumer.close()
     return wrong
 
 
-def read(consumer: Consumer, topic: str, partition: int) -> dict[int, bytes] | None:
-    """None: the partition is not served."""
+def read(consumer: Consumer, topic: str, partition: int) -> tuple[dict[int, bytes] | None, str]:
+    """What there is, and the error at which it ends. None: the partition is not served."""
     try:
         low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=15)
     except KafkaException:
-        return None
+        return None, ""
     consumer.assign([TopicPartition(topic, partition, low)])
     found: dict[int, bytes] = {}
     deadline = time.monotonic() + CALL_S
@@ -149,10 +159,10 @@ def read(consumer: Consumer, topic: str, partition: int) -> dict[int, bytes] | N
             if message.error() is None:
                 found[message.offset()] = message.value()
             elif message.error().name() == "_PARTITION_EOF":
-                return found
+                return found, ""
             else:
-                return found  # what lies behind cannot be read
-    return found
+                return found, message.error().name()  # what lies behind cannot be read
+    return found, ""
 
 
 def committed_offset(consumer: Consumer) -> int | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from moldau.cli.broker_process import BrokerProcess
-from tests.attack.world import SETTINGS, World, differences
+from tests.attack.world import SETTINGS, Difference, World, differences
 
 STOPS = STOPPED, KILLED = ("stopped", "killed")
 
@@ -125,7 +125,7 @@ class DamageAttack:
         shutil.copytree(self.folder / stop, data)
         path = rng.choice(kinds_in(data)[kind])
         outcome = Outcome(stop, str(path.relative_to(data)), how)
-        hurt(path, how, rng)
+        was_hurt = hurt(path, how, rng)
         broker = BrokerProcess(data, SETTINGS, self.program)
         try:
             broker.start()
@@ -134,18 +134,22 @@ class DamageAttack:
             judge_refusal(outcome, broker.log_path.read_text(errors="replace"))
         else:
             judge(outcome, wrong, broker)
+            if was_hurt and kind.startswith("__") and path.suffix == ".log":
+                judge_coordinator(outcome, kind.partition("/")[0], broker.log_path.read_text(errors="replace"))
         finally:
             broker.kill()
         return outcome
 
 
-def hurt(path: Path, how: str, rng: random.Random) -> None:
+def hurt(path: Path, how: str, rng: random.Random) -> bool:
+    """Whether there was something to lose."""
     data = path.read_bytes()
     changed = DAMAGES[how](data, rng) if data or how == "missing" else b"\0"
     if changed is None:
         path.unlink()
     else:
         path.write_bytes(changed)
+    return bool(data)
 
 
 def warnings(log: str) -> str:
@@ -159,18 +163,30 @@ def warnings(log: str) -> str:
     return "\n".join(lines)
 
 
-def judge(outcome: Outcome, wrong: dict[str, str], broker: BrokerProcess) -> None:
-    """Everything that differs must be told: a warning names the topic."""
-    told = warnings(broker.log_path.read_text(errors="replace"))
-    for topic, text in wrong.items():
-        if re.search(rf"\b{re.escape(topic)}\b", told):
+def judge(outcome: Outcome, wrong: list[Difference], broker: BrokerProcess) -> None:
+    """Everything that differs must be told: a warning names the topic, or its reader gets an error."""
+    log = broker.log_path.read_text(errors="replace")
+    for one in wrong:
+        if one.refused or is_told(log, one.topic):
             outcome.told += 1
         else:
-            outcome.silent.append(f"{text}, and nobody was told")
+            outcome.silent.append(f"{one.text}, and nobody was told")
     if not broker.alive:
         outcome.problems.append("the broker ended")
     if wrong:
-        outcome.ended = "; ".join(wrong.values()) + (" (told)" if not outcome.silent else " (SILENT)")
+        texts = [one.text + (f", then {one.refused}" if one.refused else "") for one in wrong]
+        outcome.ended = "; ".join(texts) + (" (told)" if not outcome.silent else " (SILENT)")
+
+
+def is_told(log: str, topic: str) -> bool:
+    return re.search(rf"\b{re.escape(topic)}\b", warnings(log)) is not None
+
+
+def judge_coordinator(outcome: Outcome, topic: str, log: str) -> None:
+    """Nobody else reads its log, so only the broker can tell."""
+    if not is_told(log, topic) and not outcome.silent:
+        outcome.silent.append(f"the log of {topic} was hurt, and nobody was told")
+        outcome.ended += " (SILENT)"
 
 
 def judge_refusal(outcome: Outcome, log: str) -> None:
