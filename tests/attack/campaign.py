@@ -159,7 +159,11 @@ def after_all(stage: Stage) -> Row:
     stage.finish_client()
     row.lost, row.problems = stage.read_back()
     stage.broker.kill()
-    stage.broker.start()
+    try:
+        stage.broker.start()
+    except RuntimeError as failure:
+        row.problems.append(f"no start after it: {last_words(str(failure))}")
+        return row
     lost, problems = stage.read_back()
     row.lost, row.problems = max(row.lost, lost), row.problems + problems
     return row

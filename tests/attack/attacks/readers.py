@@ -21,6 +21,8 @@ PARTITIONS = 800
 RECORD_BYTES = 60_000
 UNREAD = 150
 PARKED = 120
+MUCH_BYTES = PARTITIONS * RECORD_BYTES * 3 // 4
+"""A parked fetch waits until most partitions have their next record; then all of them have much to answer."""
 HOLD_S = 3.0
 FETCH_BYTES = 52_428_800
 """What consumers ask for by default."""
@@ -93,7 +95,7 @@ class ParkedFetches(WideTopic):
     def round(self, rng: random.Random) -> None:
         sock = self.connect_small()
         sock.setblocking(False)
-        unsent = memoryview(self.fetch(min_bytes=1, wait_ms=30_000, offset=self.records) * PARKED)
+        unsent = memoryview(self.fetch(min_bytes=MUCH_BYTES, wait_ms=30_000, offset=self.records) * PARKED)
         deadline = time.monotonic() + HOLD_S
         while unsent and time.monotonic() < deadline:
             try:
