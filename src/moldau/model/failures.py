@@ -47,6 +47,11 @@ class DiskFull(DiskFailed):
     """No space left where the file lives."""
 
 
+class DiskHungry(DiskFailed):
+    """The process or the machine has no descriptor or no memory left for it. The disk is well, and nothing was done:
+    it may be tried again."""
+
+
 class PeerGone(WorldError):
     """The other side of a connection went away."""
 

@@ -13,7 +13,8 @@ import pytest
 
 from moldau.model.failures import DiskFailed, DiskFull
 from moldau.model.file_range import FileRange
-from moldau.runtime.disk import RANGE_BYTES_MIN, RealDisk
+from moldau.runtime.disk import RealDisk
+from moldau.runtime.open_file import RANGE_BYTES_MIN
 
 
 def test_a_full_disk_is_disk_full() -> None:

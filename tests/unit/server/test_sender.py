@@ -14,7 +14,8 @@ import pytest
 import uvloop
 
 from moldau.ports import File
-from moldau.runtime.disk import RANGE_BYTES_MIN, RealDisk
+from moldau.runtime.disk import RealDisk
+from moldau.runtime.open_file import RANGE_BYTES_MIN
 from moldau.server import sender as sender_module
 from moldau.server.connection import UNSENT_BYTES_HIGH
 from moldau.server.limits import ServerLimits
