@@ -24,7 +24,7 @@ from moldau.core.metadata.commands import ReplicaDirectory
 from moldau.core.metadata.delta import MetadataDelta
 from moldau.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from moldau.core.metadata.records import UNASSIGNED_DIRECTORY
-from moldau.model.failures import DiskFailed
+from moldau.model.failures import DiskFailed, DiskHungry
 from moldau.model.ids import TopicPartition
 from moldau.model.options import ResourceType
 from moldau.ports import Disk
@@ -36,6 +36,9 @@ from moldau.storage.partition_log import PartitionLog
 
 LOGS_PER_TURN: Final = 8
 """Logs created or deleted between two turns of the event loop: a few milliseconds on a slow file system."""
+
+HUNGRY_SECONDS: Final = 0.5
+"""How long to wait before a log is made again for which there was no descriptor."""
 
 log = logging.getLogger("moldau.host")
 
@@ -73,6 +76,9 @@ class PartitionHost:
         self.cordoned = cordoned
         """Paths of log directories that take no new replicas (KIP-1066)."""
         self._moves: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._unmade: dict[TopicPartition, tuple[TopicImage, PartitionImage]] = {}
+        """What could not be created for want of descriptors."""
+        self._maker: asyncio.Task[None] | None = None
         self.on_placed: Callable[[tuple[ReplicaDirectory, ...]], None] = lambda placed: None
         """Told where replicas were put, when the controller left the choice of directory to this node."""
 
@@ -110,6 +116,7 @@ class PartitionHost:
                 partition.log.update_settings(settings)
 
     def _drop(self, topic: str, index: int) -> None:
+        self._unmade.pop(TopicPartition(topic, index), None)
         move = self._moves.pop(TopicPartition(topic, index), None)
         if move is not None:
             move.cancel()
@@ -134,6 +141,7 @@ class PartitionHost:
 
     def _create(self, topic: TopicImage, partition: PartitionImage) -> ReplicaDirectory | None:
         """Make the replica's log and serve it. Tells its directory when the metadata does not know it yet."""
+        self._unmade.pop(TopicPartition(topic.name, partition.index), None)
         wanted = partition.directory_of(self._node_id) or UNASSIGNED_DIRECTORY
         directory = next((home for home in self._log_dirs.directories if home.directory_id == wanted), None)
         if directory is None and wanted != UNASSIGNED_DIRECTORY:
@@ -149,12 +157,29 @@ class PartitionHost:
             made = self._log_dirs.create(
                 topic.name, topic.topic_id, partition.index, self._uncordoned() if directory is None else directory.path
             )
+        except DiskHungry as problem:
+            self._make_later(topic, partition, problem)
+            return None
         except DiskFailed as problem:
             log.error("%s-%d could not be created: %s", topic.name, partition.index, problem)
             return None
         self._serve(topic, partition, made)
         placed = made.home.directory_id
         return None if placed == wanted else ReplicaDirectory(topic.topic_id, partition.index, placed)
+
+    def _make_later(self, topic: TopicImage, partition: PartitionImage, problem: DiskHungry) -> None:
+        self._unmade[TopicPartition(topic.name, partition.index)] = (topic, partition)
+        if self._maker is None or self._maker.done():
+            log.warning("%s-%d is created as soon as it can be: %s", topic.name, partition.index, problem)
+            self._maker = self._scope.start(self._make_unmade(), name="create the rest")
+
+    async def _make_unmade(self) -> None:
+        while self._unmade:
+            await asyncio.sleep(HUNGRY_SECONDS)
+            for key, (topic, partition) in list(self._unmade.items()):
+                if key in self._unmade:  # not deleted since
+                    self._tell_placed([self._create(topic, partition)])
+                    await asyncio.sleep(0)
 
     def _uncordoned(self) -> str | None:
         """Where to put a new replica when some directories take no more (KIP-1066); None lets storage choose."""
@@ -266,7 +291,7 @@ class PartitionHost:
         try:
             self._log_dirs.set_topic_id(found, topic_id)
         except DiskFailed as problem:
-            found.home.fail(str(problem))
+            found.home.failed(problem)
 
     def _settle_leftovers(self, image: MetadataImage) -> tuple[list[str], list[str]]:
         deleted: list[str] = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from moldau.model.failures import DiskFailed
+from moldau.model.failures import DiskFailed, DiskHungry
 from moldau.ports import Disk
 from moldau.storage.partition_log import PartitionLog
 
@@ -37,8 +37,10 @@ async def close_logs(disk: Disk, logs: Sequence[PartitionLog], threads: int) -> 
         raise problems[0]
 
 
-def remove_all(disk: Disk, paths: Sequence[str]) -> None:
-    """Remove folders, and files by the pattern `<folder>/<20 digits>.*.deleted`. What is gone already is fine."""
+def remove_all(disk: Disk, paths: Sequence[str]) -> list[str]:
+    """Remove folders, and files by the pattern `<folder>/<20 digits>.*.deleted`. What is gone already is fine. Returns
+    what is to be tried again."""
+    again: list[str] = []
     for path in paths:
         folder, star, suffix = path.partition("*")
         try:
@@ -49,5 +51,8 @@ def remove_all(disk: Disk, paths: Sequence[str]) -> None:
             for name in disk.list(parent):
                 if name.startswith(prefix) and name.endswith(suffix):
                     disk.remove(f"{parent}/{name}")
+        except DiskHungry:
+            again.append(path)
         except (FileNotFoundError, DiskFailed):
             continue
+    return again

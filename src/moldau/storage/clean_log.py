@@ -22,7 +22,7 @@ from moldau.core.log.compaction import (
     map_batches,
 )
 from moldau.core.log.segment_facts import SegmentFacts
-from moldau.model.failures import CorruptBatch
+from moldau.model.failures import CorruptBatch, DiskHungry
 from moldau.ports import Disk, File
 from moldau.records.batch import HEADER_BYTES, iterate_headers, parse_header
 from moldau.storage.log_aborted import aborted_transactions
@@ -40,6 +40,7 @@ from moldau.storage.segment import Segment
 
 WINDOW_BYTES: Final = 128 * 1024
 BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
+HUNGRY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +202,10 @@ class LogCleaning:
         self._disk.sync_dir(self._log.path)
 
     async def _swap(self, group: list[Segment], cleaned: Segment) -> None:
-        await self._disk.off_loop(lambda: self._rename(cleaned, SWAP_SUFFIX))
         try:
+            await self._disk.off_loop(lambda: self._rename(cleaned, SWAP_SUFFIX))
             self._check_current(group)
-        except Superseded:
+        except (Superseded, DiskHungry):
             # Left there, the next start would take it for a finished compaction.
             cleaned.close()
             self._remove_files(cleaned)
@@ -216,11 +217,21 @@ class LogCleaning:
         log.unsynced_sealed = [one for one in log.unsynced_sealed if one not in group]
         log.recently_read = [one for one in log.recently_read if one not in group]
         remove_segments(log, group, cleaned.base_offset)
-        await self._disk.off_loop(lambda: self._disk.sync_dir(log.path))
+        await self._sync_folder()
         if not log.closed and cleaned in log.segments:
             self._rename(cleaned, "")
-            await self._disk.off_loop(lambda: self._disk.sync_dir(log.path))
+            await self._sync_folder()
         self.report.bytes_after += int(cleaned.size_bytes)
+
+    async def _sync_folder(self) -> None:
+        """From here there is no way back, so hunger is waited out."""
+        while not self._log.offline:
+            try:
+                await self._disk.off_loop(lambda: self._disk.sync_dir(self._log.path))
+                return
+            except DiskHungry as error:
+                self._log.home.failed(error)
+                await asyncio.sleep(HUNGRY_SECONDS)
 
     def _rename(self, segment: Segment, suffix: str) -> None:
         """Rename all files of a segment, the `.log` last: its name says that the others are there."""
@@ -229,6 +240,7 @@ class LogCleaning:
         for kind, path in old.items():
             if self._disk.exists(path):
                 self._disk.rename(path, segment.path(kind))
+        segment.renamed()
         if suffix == SWAP_SUFFIX:
             self._disk.sync_dir(self._log.path)
 

@@ -91,7 +91,7 @@ class Cleaner:
                 await self._know_times(log)
                 deleted += log.delete_old_segments(self.log_dirs.clock.wall_ms(), self._may_judge_age(log))
             except DiskFailed as error:
-                log.home.fail(str(error))
+                log.home.failed(error)
             except CorruptBatch as error:
                 # A damaged segment keeps its log from being trimmed, not the broker from running.
                 self._tell_once(tp, str(error))
@@ -138,7 +138,7 @@ class Cleaner:
         except CorruptBatch:
             pass  # `plan` meets it too, and tells
         except DiskFailed as error:
-            log.home.fail(str(error))
+            log.home.failed(error)
         await asyncio.sleep(0)
         return self.plan(tp, log)
 
@@ -155,6 +155,10 @@ class Cleaner:
             bound = int(log.high_watermark) if bound is None else min(bound, int(log.high_watermark))
         try:
             facts = [facts_of(segment) for segment in log.segments]
+            cleaned_offset = self._cleaned_in(log.home).get(tp)
+        except DiskFailed as error:
+            log.home.failed(error)
+            return None
         except CorruptBatch as error:
             self.uncleanable[tp] = str(error)
             self._tell_once(tp, str(error))
@@ -163,7 +167,7 @@ class Cleaner:
             facts,
             settings=log.settings,
             now_ms=self.log_dirs.clock.wall_ms(),
-            cleaned_offset=self._cleaned_in(log.home).get(tp),
+            cleaned_offset=cleaned_offset,
             start_offset=int(log.start_offset),
             end_offset=int(log.end_offset),
             first_unstable_offset=bound,
@@ -182,7 +186,7 @@ class Cleaner:
             self._wait_for_room(tp, log.home, str(error))
             return cleaning.report
         except DiskFailed as error:
-            log.home.fail(str(error))
+            log.home.failed(error)
             return None
         except (CorruptBatch, UnsupportedCodec) as error:
             self.uncleanable[tp] = str(error)
@@ -229,13 +233,12 @@ class Cleaner:
         """Logs were deleted: one made later under the same name has not been cleaned at all."""
         gone = list(gone)
         for home in self.log_dirs.online():
-            known = self._cleaned_in(home)
-            if not [tp for tp in gone if known.pop(tp, None) is not None]:
-                continue
             try:
-                await self._write_cleaned(home)
+                known = self._cleaned_in(home)
+                if [tp for tp in gone if known.pop(tp, None) is not None]:
+                    await self._write_cleaned(home)
             except DiskFailed as error:
-                home.fail(str(error))
+                home.failed(error)
 
     async def _note_cleaned(self, tp: TopicPartition, log: PartitionLog, end_offset: int) -> None:
         self._cleaned_in(log.home)[tp] = end_offset

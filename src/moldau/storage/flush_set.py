@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moldau.model.failures import DiskFailed
+from moldau.model.failures import DiskFailed, DiskHungry
 
 
 class Flushable:
@@ -33,7 +33,8 @@ class FlushSet:
         self.dirty.append(log)
 
     def flush_all(self) -> list[Flushable]:
-        """Write everything gathered. Returns the logs that failed; nothing of theirs may be acknowledged."""
+        """Write everything gathered. Returns the logs that failed; nothing of theirs may be acknowledged. Those that
+        only want for a descriptor keep what they have gathered, and are tried again with the next tick."""
         before = self.before
         if before is not None:
             before()
@@ -45,6 +46,9 @@ class FlushSet:
         for log in dirty:
             try:
                 log.flush_appends()
+            except DiskHungry:
+                failed.append(log)
+                self.dirty.append(log)
             except DiskFailed:
                 failed.append(log)
         return failed

@@ -13,7 +13,7 @@ from typing import Final
 
 from moldau.core.log.settings import FOREVER, LogSettings
 from moldau.model.checks import check
-from moldau.model.failures import DirectoryLocked, DiskFailed
+from moldau.model.failures import DirectoryLocked, DiskFailed, DiskHungry
 from moldau.model.ids import TopicPartition
 from moldau.ports import Clock, Disk, Entropy
 from moldau.storage.bulk import close_logs, remove_all
@@ -52,6 +52,7 @@ LOOK_EVERY_MS: Final = 20
 """How often, at most, a flush looks whether the directories are still there."""
 
 IDLE_LOOK_MS: Final = 5_000
+REMOVE_AGAIN_MS: Final = 5_000
 
 
 class LogDirs:
@@ -119,6 +120,9 @@ class LogDirs:
         for home in self.online():
             try:
                 opened = await opener.open(home)
+            except DiskHungry:
+                self.unlock()  # others could take its place, but the same would befall them
+                raise
             except DiskFailed as error:
                 home.fail(str(error))
                 continue
@@ -138,7 +142,7 @@ class LogDirs:
                 if not home.signed:
                     sign_directory(self.disk, home)
             except (DiskFailed, FileNotFoundError) as error:
-                home.fail(str(error))
+                home.failed(error)
 
     def _lock_all(self) -> None:
         """Before anything is read or recovered. A directory that another broker serves is a mistake in the settings
@@ -147,7 +151,7 @@ class LogDirs:
             try:
                 make_dirs_durably(self.disk, home.path)
                 self._releases[home.path] = self.disk.lock(f"{home.path}/{LOCK}")
-            except DirectoryLocked:
+            except (DirectoryLocked, DiskHungry):
                 self.unlock()
                 raise
             except DiskFailed as error:
@@ -207,7 +211,7 @@ class LogDirs:
             self._write_small(f"{log.path}/{EPOCH_CHECKPOINT}", log.epochs.encode().encode())
             log.add_segment(0, self.clock.wall_ms())
         except DiskFailed as error:
-            home.fail(str(error))
+            home.failed(error)
             raise
         self.logs[tp] = log
         return log
@@ -257,7 +261,7 @@ class LogDirs:
         except FileNotFoundError:
             return  # somebody removed the folder by hand
         except DiskFailed as error:
-            log.home.fail(str(error))
+            log.home.failed(error)
             return
         self._remove_later(target, int(log.settings.file_delete_delay_ms))
 
@@ -361,7 +365,8 @@ class LogDirs:
         if not due:
             return
         self._removals = [entry for entry in self._removals if entry[0] > now_ms]
-        await self.disk.off_loop(lambda: remove_all(self.disk, due))
+        for path in await self.disk.off_loop(lambda: remove_all(self.disk, due)):
+            self._remove_later(path, REMOVE_AGAIN_MS)
 
     async def checkpoint(self) -> None:
         """Write how far each log is known to be durable, and where it starts. One at a time: a checkpoint taken
@@ -372,7 +377,7 @@ class LogDirs:
                 try:
                     await self.disk.off_loop(partial(self._write_checkpoints, home, offsets))
                 except DiskFailed as error:
-                    home.fail(str(error))
+                    home.failed(error)
 
     def _offsets_of(self, home: LogDirectory) -> dict[TopicPartition, LogOffsets]:
         return {

@@ -61,7 +61,7 @@ def read_slice(
     except CorruptBatch:
         return LogSlice(CORRUPT_MESSAGE, [], 0)
     except DiskFailed as error:
-        log.home.fail(str(error))
+        log.home.failed(error)
         return LogSlice(STORAGE_ERROR, [], 0)
 
 

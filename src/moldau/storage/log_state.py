@@ -19,7 +19,7 @@ from moldau.core.log.epochs import EpochHistory
 from moldau.core.log.producer_snapshot import encode_snapshot
 from moldau.core.log.producers import ProducerTable
 from moldau.core.log.settings import LogSettings
-from moldau.model.failures import DiskFailed
+from moldau.model.failures import DiskFailed, DiskHungry
 from moldau.ports import Buffer, Chance, Disk, File
 from moldau.records.batch import STAMP_BYTES, BatchHeader, stamp, stamped_prefix, write_stamp
 from moldau.storage.directory import LogDirectory
@@ -60,9 +60,13 @@ class SyncJob:
         self.files: list[File] = []
         self.paths: list[str] = []
         self.directories: list[str] = []
+        self.sealed: list[Segment] = []
+        self.of_folder = False
+        self.of_epochs = False
 
     def run(self) -> None:
-        """Blocks; run it off the loop. Raises DiskFailed, which is final."""
+        """Blocks; run it off the loop. Raises DiskFailed, which is final, or DiskHungry before anything was synced in
+        vain: then it may be run again."""
         for file in self.files:
             file.sync()
         for path in self.paths:
@@ -138,6 +142,8 @@ class LogState(Flushable):
         self.unsynced_sealed: list[Segment] = []
         self.directory_changed = True
         self.epochs_unsynced = False
+        self.epochs_unwritten = False
+        """Whether the file of leader epochs is to be written with the next sync."""
         self.folder_unsynced = True
         """The first sync also makes the folder itself durable: its name in the directory, and whose log it is."""
         self.recently_read: list[Segment] = []
@@ -185,6 +191,8 @@ class LogState(Flushable):
     def write_stamped(self, records: bytes | memoryview, header: BatchHeader, now_ms: i64) -> None:
         """Append one batch with the offset and leader epoch of `header`. A writable view is stamped in place."""
         size: i64 = header.size_bytes
+        if len(self.gathered) > TICK_BYTES_MAX:
+            self.flush_appends()  # it failed before: take no more until it does not
         why = self.active.should_roll(self.settings, size, header.last_offset, header.max_timestamp, now_ms)
         if why:
             self.roll_at(header.base_offset, now_ms, why)
@@ -215,7 +223,8 @@ class LogState(Flushable):
         if self.unsynced_since_ms < 0:
             self.unsynced_since_ms = self.monotonic_ms()
         if len(self.gathered) > TICK_BYTES_MAX:
-            self.flush_appends()
+            with contextlib.suppress(DiskHungry):  # the batch counts as appended; the end of the tick tries again
+                self.flush_appends()
 
     def gather(self) -> None:
         if not self.has_unflushed:
@@ -231,7 +240,7 @@ class LogState(Flushable):
             else:
                 self.active.file().append_many(parts)
         except DiskFailed as error:
-            self.home.fail(str(error))
+            self.home.failed(error)
             raise
         # The reply waits for the flush that ends the tick, and so does a sync that the settings ask for.
         if not self.has_unflushed and self.settings.flush_messages != 0x7FFFFFFFFFFFFFFF:
@@ -239,7 +248,8 @@ class LogState(Flushable):
             self.flush_set.add(self)
 
     def flush_appends(self) -> None:
-        """Write what was gathered to the page cache. Raises DiskFailed after taking the directory offline."""
+        """Write what was gathered to the page cache. Raises DiskFailed after taking the directory offline, DiskHungry
+        when it can be tried again."""
         if not self.has_unflushed:
             return
         # The mark stays after a failure: a read or a roll may meet it first, and the end of the tick must still report
@@ -247,13 +257,12 @@ class LogState(Flushable):
         if self.offline:
             raise DiskFailed(f"{self.path} is offline: {self.home.reason or 'closed'}")
         if len(self.gathered) > 0:
-            data = self.gathered.getvalue()
-            self.gathered.truncate(0)
             try:
-                self.active.file().append(data)
+                self.active.file().append(self.gathered.getvalue())
             except DiskFailed as error:
-                self.home.fail(str(error))
+                self.home.failed(error)
                 raise
+            self.gathered.truncate(0)
         self.has_unflushed = False
         if self.end_offset - self.durable_end_offset >= self.settings.flush_messages:
             self.request_sync()
@@ -273,7 +282,8 @@ class LogState(Flushable):
             self.write_producer_snapshot(base_offset)
             self.add_segment(base_offset, now_ms)
         except DiskFailed as error:
-            self.home.fail(str(error))
+            old.sealed = False
+            self.home.failed(error)
             raise
         told.debug(
             "%s-%d: a new segment begins at offset %d; the last has %d bytes from offset %d on: %s",
@@ -291,8 +301,12 @@ class LogState(Flushable):
     def add_segment(self, base_offset: i64, now_ms: i64) -> Segment:
         """A new, empty active segment."""
         segment = Segment(self.disk, self.path, base_offset, self.settings.index_interval_bytes)
-        segment.create(now_ms)
-        segment.create_index_files()
+        try:
+            segment.create(now_ms)
+            segment.create_index_files()
+        except DiskHungry:
+            segment.discard()  # a later one may begin elsewhere
+            raise
         jitter_max = min(int(self.settings.segment_jitter_ms), int(self.settings.segment_ms))
         segment.jitter_ms = self.chance.randrange(jitter_max) if jitter_max > 0 else 0
         self.segments.append(segment)
@@ -337,14 +351,15 @@ class LogState(Flushable):
         """Rename the log's folder. Open files stay open."""
         try:
             self.disk.rename(self.path, path)
+            self.path = path
+            for segment in self.segments:
+                segment.directory = path
+                segment.renamed()
             self.disk.sync_dir(path)
             self.disk.sync_dir(self.directory)
         except DiskFailed as error:
-            self.home.fail(str(error))
+            self.home.failed(error)
             raise
-        self.path = path
-        for segment in self.segments:
-            segment.directory = path
 
     # --- leader epochs -----------------------------------------------------------------------------------------------
 
@@ -352,7 +367,9 @@ class LogState(Flushable):
         """Note that `epoch` writes from `start_offset` on. Durable with what it is about, at the next sync: nobody is
         kept waiting for the disk, and a history that lags behind its log is made again from the batches."""
         if self.epochs.assign(int(epoch), int(start_offset)):
-            self.write_epochs_unsynced()
+            self.epochs_unwritten = True
+            with contextlib.suppress(DiskHungry):
+                self.write_epochs_unsynced()
         self.latest_epoch = self.epochs.latest_epoch
 
     def write_epochs_unsynced(self) -> None:
@@ -367,17 +384,21 @@ class LogState(Flushable):
                 file.close()
             self.disk.rename(f"{path}.tmp", path)
         except DiskFailed as error:
-            self.home.fail(str(error))
+            self.home.failed(error)
             raise
+        self.epochs_unwritten = False
         self.epochs_unsynced = True
         self.directory_changed = True
 
     def write_epochs(self) -> None:
+        """Durably, or with the next sync where there is no descriptor for it now."""
         try:
             self.disk.replace(f"{self.path}/{EPOCH_CHECKPOINT}", self.epochs.encode().encode())
         except DiskFailed as error:
-            self.home.fail(str(error))
-            raise
+            self.home.failed(error)
+            if self.home.offline:
+                raise
+            self.epochs_unwritten = True
 
     # --- durability --------------------------------------------------------------------------------------------------
 
@@ -389,6 +410,9 @@ class LogState(Flushable):
     def begin_sync(self) -> SyncJob:
         if self.has_unflushed:
             self.flush_appends()
+        if self.epochs_unwritten:
+            self.write_epochs_unsynced()
+        self.active.write_late_aborted()
         job = SyncJob(self.disk, self.end_offset, self.generation)
         for segment in self.unsynced_sealed:
             job.files.append(segment.file())
@@ -396,6 +420,9 @@ class LogState(Flushable):
                 job.paths.append(segment.path(kind))
             job.paths.append(self.snapshot_path(segment.next_offset))
         job.files.append(self.active.file())
+        job.sealed = self.unsynced_sealed
+        job.of_folder = self.folder_unsynced
+        job.of_epochs = self.epochs_unsynced
         if self.folder_unsynced:
             job.paths.append(f"{self.path}/{PARTITION_METADATA}")
             job.directories.append(self.directory)
@@ -408,6 +435,13 @@ class LogState(Flushable):
         self.unsynced_sealed = []
         self.directory_changed = False
         return job
+
+    def undo_sync(self, job: SyncJob) -> None:
+        """The job found no descriptor: what it was to make durable is left for the next."""
+        self.unsynced_sealed = [one for one in job.sealed if one in self.segments] + self.unsynced_sealed
+        self.folder_unsynced = self.folder_unsynced or job.of_folder
+        self.epochs_unsynced = self.epochs_unsynced or job.of_epochs
+        self.directory_changed = True
 
     def finish_sync(self, job: SyncJob, now_ms: i64) -> None:
         if job.generation != self.generation:

@@ -36,7 +36,7 @@ def truncate_to(log: LogState, offset: i64) -> None:
         return
     try:
         _truncate(log, offset)
-    except DiskFailed as error:
+    except DiskFailed as error:  # whatever was missing: only recovery knows what half a truncation has left
         log.home.fail(str(error))
         raise
 
@@ -143,7 +143,7 @@ def remove_segments(log: LogState, segments: list[Segment], replaced_from: i64 =
             if segment.base_offset != replaced_from:
                 rename_if_there(log, log.snapshot_path(segment.base_offset))
     except DiskFailed as error:
-        log.home.fail(str(error))
+        log.home.failed(error)
         raise
     log.directory_changed = True
     if log.on_removed is not None:

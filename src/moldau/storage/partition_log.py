@@ -146,8 +146,9 @@ class PartitionLog(LogState):
         )
 
     def failed(self, error: DiskFailed) -> AppendOutcome:
-        """Whatever step failed, the batch may lie half in the log or in its indexes: only recovery knows better."""
-        self.home.fail(str(error))
+        """Whatever step failed, the batch may lie half in the log or in its indexes: only recovery knows better. Where
+        nothing but a descriptor was missing, it does not, and the producer may send it again."""
+        self.home.failed(error)
         return refused(_STORAGE_ERROR, str(error))
 
     def append_time(self, timestamp: i64) -> i64:
@@ -368,7 +369,8 @@ class PartitionLog(LogState):
         try:
             job.run()
         except DiskFailed as error:
-            self.home.fail(str(error))
+            self.undo_sync(job)
+            self.home.failed(error)
             raise
         self.finish_sync(job, self.unsynced_since_ms)
         return self.durable_end_offset

@@ -9,13 +9,14 @@ Sealed segments open their file and load their indexes when first needed.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from mypy_extensions import i64
 
 from moldau.core.log.index import AbortedTxn, decode_txn_entries, encode_txn_entry, txn_index_problem
 from moldau.core.log.settings import LogSettings
-from moldau.model.failures import CorruptBatch, DiskFailed
+from moldau.model.failures import CorruptBatch, DiskFailed, DiskHungry
 from moldau.ports import Disk, File
 from moldau.records.batch import BatchHeader
 from moldau.storage.indexes import OffsetIndex, TimeIndex
@@ -59,6 +60,8 @@ class Segment:
         self.hints: dict[int, int] = {}
         """Offset where a reader stopped -> position: sequential consumers come back exactly there."""
         self._file: File | None = None
+        self.late_aborted: list[AbortedTxn] = []
+        """Entries that the file lacks yet: there was no descriptor for it."""
 
     # --- files -------------------------------------------------------------------------------------------------------
 
@@ -98,6 +101,19 @@ class Segment:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def renamed(self) -> None:
+        """The directory or the suffix changed, and the names of the files with it: they are opened by them again."""
+        file = self._file
+        if file is not None:
+            file.path = self.path(LOG_SUFFIX)
+
+    def discard(self) -> None:
+        """Take back what `create` made, as far as it came."""
+        self.close()
+        for kind in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            if self.disk.exists(self.path(kind)):
+                self.disk.remove(self.path(kind))
 
     # --- appending ---------------------------------------------------------------------------------------------------
 
@@ -287,12 +303,18 @@ class Segment:
         next_offset: i64 = self.next_offset
         scanner = BatchScanner(self.file(), 0, end, window_bytes=SCAN_WINDOW_BYTES)
         self.begin_rebuild()
-        while True:
-            header = scanner.next()
-            if header is None or self.is_misplaced(header, next_offset):
-                break
-            self.note_batch(header)
-        self.size_bytes = end
+        try:
+            while True:
+                header = scanner.next()
+                if header is None or self.is_misplaced(header, next_offset):
+                    break
+                self.note_batch(header)
+        except DiskFailed:
+            self.next_offset = next_offset
+            self.indexed = False
+            raise
+        finally:
+            self.size_bytes = end
         if self.sealed:
             self.next_offset = next_offset
         self.finish_rebuild()
@@ -328,6 +350,7 @@ class Segment:
 
     def write_indexes(self) -> None:
         """Write the index files, ending with the largest timestamp as Kafka does when a segment becomes inactive."""
+        self.write_late_aborted()
         self.times.append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
         self.write_small(INDEX_SUFFIX, self.offsets.encode())
         self.write_small(TIME_INDEX_SUFFIX, self.times.encode())
@@ -370,13 +393,24 @@ class Segment:
     # --- aborted transactions ----------------------------------------------------------------------------------------
 
     def add_aborted(self, txn: AbortedTxn) -> None:
-        """Written at once: entries are few, and a lost one would show aborted records."""
-        self.aborted_transactions().append(txn)
+        """Written at once: entries are few, and a lost one would show aborted records. Where there is no descriptor for
+        it, before the next sync is done: until then the marker in the log is read again after a crash."""
+        known = self.aborted
+        if known is not None:
+            known.append(txn)
+        self.late_aborted.append(txn)
+        with contextlib.suppress(DiskHungry):
+            self.write_late_aborted()
+
+    def write_late_aborted(self) -> None:
+        if not self.late_aborted:
+            return
         file = self.disk.open(self.path(TXN_INDEX_SUFFIX), create=True)
         try:
-            file.append(encode_txn_entry(txn))
+            file.append(b"".join([encode_txn_entry(txn) for txn in self.late_aborted]))
         finally:
             file.close()
+        self.late_aborted.clear()
 
     def aborted_transactions(self) -> list[AbortedTxn]:
         """This segment's entries, as its file has them; `log_aborted` checks them first."""
@@ -390,14 +424,15 @@ class Segment:
         try:
             data = self.disk.read(self.path(TXN_INDEX_SUFFIX))
         except FileNotFoundError:
-            return []
+            return list(self.late_aborted)
         problem = txn_index_problem(data, self.base_offset)
         if problem is not None:
             raise ValueError(problem)
-        return decode_txn_entries(data)
+        return decode_txn_entries(data) + self.late_aborted
 
     def set_aborted(self, txns: list[AbortedTxn]) -> None:
         self.aborted = txns
+        self.late_aborted.clear()
         if txns or self.disk.exists(self.path(TXN_INDEX_SUFFIX)):
             self.write_small(TXN_INDEX_SUFFIX, b"".join([encode_txn_entry(txn) for txn in txns]))
 

@@ -7,11 +7,15 @@ that asked. So the number of syncs follows the disk, not the number of producers
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
-from moldau.model.failures import DiskFailed
+from moldau.model.failures import DiskFailed, DiskHungry
 from moldau.ports import Clock, Disk
 from moldau.storage.directory import LogDirectory
 from moldau.storage.log_state import LogState, SyncJob
+
+HUNGRY_SECONDS: Final = 0.25
+"""How long syncs wait after one that found no descriptor."""
 
 
 class _Queue:
@@ -31,6 +35,7 @@ class Syncer:
         self._disk = disk
         self._clock = clock
         self._queues: dict[str, _Queue] = {}
+        self._closing = False
 
     def attach(self, log: LogState) -> None:
         """Let `log` ask for syncs."""
@@ -65,17 +70,30 @@ class Syncer:
     async def _run(self, queue: _Queue) -> None:
         try:
             while queue.waiting and not queue.home.offline:
-                await self._round(queue)
+                if not await self._round(queue):
+                    if self._closing:
+                        return
+                    await asyncio.sleep(HUNGRY_SECONDS)
         finally:
             queue.task = None
 
-    async def _round(self, queue: _Queue) -> None:
+    async def _round(self, queue: _Queue) -> bool:
+        """Sync what waits. False when it has to wait longer."""
         logs = list(queue.waiting.values())
         done, queue.next_round = queue.next_round, None
         queue.waiting = {}
+        jobs: list[tuple[LogState, SyncJob]] = []
         try:
-            jobs = [(log, log.begin_sync()) for log in logs if not log.closed]
+            for log in logs:
+                if not log.closed:
+                    jobs.append((log, log.begin_sync()))
             await self._disk.off_loop(lambda: _run_jobs([job for _, job in jobs]))
+        except DiskHungry as error:
+            queue.home.failed(error)
+            for log, job in jobs:
+                log.undo_sync(job)
+            queue.waiting = {id(log): log for log in logs if not log.closed} | queue.waiting
+            return False
         except (DiskFailed, FileNotFoundError) as error:
             # Never retried: after a failed sync the kernel may have dropped what it could not write.
             queue.home.fail(str(error))
@@ -86,9 +104,11 @@ class Syncer:
         finally:
             if done is not None and not done.done():
                 done.set_result(None)
+        return True
 
     async def close(self) -> None:
         """Wait for syncs under way."""
+        self._closing = True
         for queue in list(self._queues.values()):
             if queue.task is not None:
                 await queue.task
