@@ -145,6 +145,9 @@ class Network(Protocol):
     """Stream connections. Protocol objects are shaped like `asyncio.Protocol` and, where the loop can use it, like
     `asyncio.BufferedProtocol`; they need not inherit from either."""
 
+    def room(self) -> int:
+        """How many connections may be open at once, so that whoever else needs descriptors finds some."""
+
     async def listen(self, host: str, port: int, factory: Callable[[], Any]) -> Listener: ...
     async def connect(self, host: str, port: int, factory: Callable[[], Any]) -> tuple[asyncio.Transport, Any]: ...
 

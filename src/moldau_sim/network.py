@@ -131,6 +131,9 @@ class SimulatedNetwork:
         self._process = process
         self._host = host
 
+    def room(self) -> int:
+        return 2**31 - 1
+
     async def listen(self, host: str, port: int, factory: Callable[[], Any]) -> SimulatedListener:
         self._process.check_alive()
         fabric = self._fabric

@@ -63,8 +63,10 @@ def _send_buffer_bytes(settings: Any) -> int:
 class Census:
     """Counts living connections and decides who may come in."""
 
-    def __init__(self, limits: ServerLimits) -> None:
+    def __init__(self, limits: ServerLimits, room: int = NO_LIMIT) -> None:
         self.limits = limits
+        self.room = room
+        """What the process's limit of open files leaves for connections, after storage has its share."""
         self.total = 0
         self.by_ip: dict[str, int] = {}
         self.refused_total = 0
@@ -74,6 +76,9 @@ class Census:
     def admit(self, host: str) -> str | None:
         """Count a connection in, or say why not."""
         limits = self.limits
+        if self.total >= self.room:
+            self.refused_total += 1
+            return f"{self.total} connections are open, and the files need what is left of the limit (ulimit -n)"
         if self.total >= limits.connections_max:
             self.refused_total += 1
             return f"max.connections={limits.connections_max} is reached"

@@ -27,6 +27,7 @@ from mypy_extensions import i64
 
 from moldau.model.failures import DiskFailed
 from moldau.model.file_range import FileRange
+from moldau.runtime.file_limit import current_shares
 
 TURN_BYTES_MAX: Final = 2 * 1024 * 1024
 """What one connection may send before others have their turn."""
@@ -50,6 +51,9 @@ def open_socket(transport: Any) -> Any:
     try:
         duplicate = its_socket.dup()
     except OSError:
+        return None
+    if duplicate.fileno() >= current_shares().ceiling:
+        duplicate.close()  # a convenience; others may need the descriptor more
         return None
     duplicate.setblocking(False)
     return duplicate

@@ -48,7 +48,7 @@ class Server:
         loop = asyncio.get_running_loop()
         services.parking.start(loop)
         self.hub = Hub(services, flush_set, self.limits.in_flight_bytes_max, loop)
-        self.census = Census(self.limits)
+        self.census = Census(self.limits, network.room())
         self.tasks = TaskScope("requests")
         self.doors: list[Door] = []
         self._sockets: dict[Door, Listener] = {}
