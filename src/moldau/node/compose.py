@@ -46,6 +46,7 @@ from moldau.node.unknown_logs import logs_to_adopt
 from moldau.node.upkeep import apply_changes, new_cleaner
 from moldau.node.wanted_topics import create_wanted_topics
 from moldau.ports import MetadataStore
+from moldau.runtime.file_limit import partitions_that_fit
 from moldau.runtime.ports import Ports
 from moldau.runtime.steady_clock import SteadyClock
 from moldau.runtime.tasks import TaskScope
@@ -210,6 +211,7 @@ class Node:
                 judge,
                 default_partitions=self.settings.int("num.partitions"),
                 default_replication_factor=self.settings.int("default.replication.factor"),
+                partitions_max=partitions_that_fit(),
             ),
             chance=chance,
             publish=self._publish,

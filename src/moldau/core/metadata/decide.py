@@ -21,7 +21,7 @@ from moldau.core.metadata.rules import Chance, MetadataRules
 _DECIDERS: Final[dict[type, Callable[[MetadataImage, Any, MetadataRules, Chance], c.Decision]]] = {
     c.CreateTopics: decide_create_topics,
     c.DeleteTopics: lambda image, command, rules, chance: decide_delete_topics(image, command),
-    c.CreatePartitions: lambda image, command, rules, chance: decide_create_partitions(image, command),
+    c.CreatePartitions: lambda image, command, rules, chance: decide_create_partitions(image, command, rules),
     c.AdoptTopics: lambda image, command, rules, chance: decide_adopt_topics(image, command),
     c.AssignDirectories: lambda image, command, rules, chance: decide_assign_directories(image, command),
     c.IncrementalAlterConfigs: lambda image, command, rules, chance: decide_incremental_alter_configs(

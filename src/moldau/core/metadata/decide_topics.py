@@ -37,7 +37,7 @@ from moldau.core.metadata.records import (
 )
 from moldau.core.metadata.rules import PARTITIONS_PER_REQUEST_MAX, Chance, MetadataRules
 from moldau.model.errors import ErrorCode, Refused
-from moldau.model.ids import NO_TOPIC_ID, collision_key, topic_name_problem
+from moldau.model.ids import INTERNAL_TOPICS, NO_TOPIC_ID, collision_key, topic_name_problem
 from moldau.model.options import ResourceType
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ class _Creation:
         self.load = load_of(image)
         self.collisions: dict[str, str] = {}
         self.partitions = 0
+        self.existing = partitions_in(image)
 
     def add(self, topic: NewTopic) -> CreatedTopic | Refused:
         refused = self._name_refused(topic.name) or self._config_refused(topic)
@@ -131,9 +132,17 @@ class _Creation:
             return Refused(
                 ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
             )
+        refused = self._too_many(topic, partitions)
+        if refused is not None:
+            return refused
+        return place(candidates_of(self.image), self.load, partitions=partitions, replication_factor=factor)
+
+    def _too_many(self, topic: NewTopic, partitions: int) -> Refused | None:
         if self.partitions + partitions > PARTITIONS_PER_REQUEST_MAX:
             return Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-        return place(candidates_of(self.image), self.load, partitions=partitions, replication_factor=factor)
+        if topic.name in INTERNAL_TOPICS:
+            return None
+        return over_budget(self.rules, self.existing + self.partitions, partitions)
 
     def _place_by_hand(self, topic: NewTopic) -> list[tuple[int, ...]] | Refused:
         for value, what in ((topic.replication_factor, "replication factor"), (topic.partitions, "numPartitions")):
@@ -149,8 +158,9 @@ class _Creation:
             by_index[index] = replicas
         if sorted(by_index) != list(range(len(by_index))):
             return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
-        if self.partitions + len(by_index) > PARTITIONS_PER_REQUEST_MAX:
-            return Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        refused = self._too_many(topic, len(by_index))
+        if refused is not None:
+            return refused
         placed = [by_index[index] for index in range(len(by_index))]
         refused = assignment_refused(self.image, placed, replication_factor=len(placed[0]))
         if refused is not None:
@@ -158,6 +168,20 @@ class _Creation:
         for replicas in placed:
             self.load.add(replicas, replicas[0])
         return placed
+
+
+def partitions_in(image: MetadataImage) -> int:
+    return sum(len(topic.partitions) for topic in image.topics_by_id.values())
+
+
+def over_budget(rules: MetadataRules, existing: int, more: int) -> Refused | None:
+    if existing + more <= rules.partitions_max:
+        return None
+    return Refused(
+        ErrorCode.INVALID_PARTITIONS,
+        f"There are {existing} partitions, and {more} more would be more than the {rules.partitions_max} this broker "
+        "can hold with the open files (ulimit -n) and the memory it may use.",
+    )
 
 
 def assignment_refused(
@@ -269,8 +293,9 @@ def _delete_one(image: MetadataImage, ref: TopicRef, ids_given: set[bytes]) -> D
 # -- grow ------------------------------------------------------------------------------------------------------------
 
 
-def decide_create_partitions(image: MetadataImage, command: CreatePartitions) -> Decision:
+def decide_create_partitions(image: MetadataImage, command: CreatePartitions, rules: MetadataRules) -> Decision:
     records: list[Record] = []
+    existing = partitions_in(image)
     load = load_of(image)
     repeated = _repeated(topic.name for topic in command.topics)
     outcomes: list[GrownTopic | Refused] = []
@@ -279,6 +304,8 @@ def decide_create_partitions(image: MetadataImage, command: CreatePartitions) ->
             outcomes.append(Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             continue
         grown = _grow_one(image, growth, load, PARTITIONS_PER_REQUEST_MAX - len(records))
+        if not isinstance(grown, Refused):
+            grown = over_budget(rules, existing + len(records), len(grown)) or grown
         if isinstance(grown, Refused):
             outcomes.append(grown)
         else:

@@ -51,6 +51,8 @@ class MetadataRules(NamedTuple):
     judge: ConfigJudge
     default_partitions: int = 1
     default_replication_factor: int = 1
+    partitions_max: int = 2**31 - 1
+    """What the cluster can hold in all; more is refused with INVALID_PARTITIONS. Its own topics are always made."""
     policy: Callable[[NewTopic], str | None] | None = None
     """A site's own rule for new topics; what it returns becomes POLICY_VIOLATION."""
     features: Mapping[str, FeatureRange] = SUPPORTED_FEATURES

@@ -5,11 +5,13 @@ whose answer grows with the cluster and which every client repeats.
 
 Non-obvious: version 0 asks for all topics with an empty list, later versions with null. A topic created here is
 answered at once with its partitions, where Kafka says "unknown" first and lets the client ask again. Right after a
-deletion we say that, too: whoever asks wants to see that the topic is gone, and has not thought of auto-creation.
+deletion we say that, too: whoever asks wants to see that the topic is gone, and has not thought of auto-creation. One
+request makes no more than a hundred topics; the others are "unknown" until the client asks again, as it will.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Coroutine
 from typing import Any
 
@@ -31,6 +33,8 @@ from moldau.wire.messages.metadata import (
 )
 from moldau.wire.primitives import Writer
 
+AUTO_CREATED_MAX = 100
+"""Topics one request may make, so that a slip of one client does not fill the broker with them."""
 TOPIC_IDS_FROM = 12
 """Versions 10 and 11 carry a topic id in the request but Kafka never answered it (KAFKA-14332)."""
 
@@ -81,11 +85,9 @@ def _to_create(request: MetadataRequest, context: RequestContext) -> list[NewTop
     names = [topic.name for topic in request.topics if topic.name is not None and topic.name not in known]
     if not names or not services.settings.bool("auto.create.topics.enable"):
         return []
-    return [
-        new_topic(name, services.settings, services.images.image)
-        for name in dict.fromkeys(names)
-        if topic_name_problem(name) is None
-    ]
+    usable = (name for name in dict.fromkeys(names) if topic_name_problem(name) is None)
+    chosen = itertools.islice(usable, AUTO_CREATED_MAX)
+    return [new_topic(name, services.settings, services.images.image) for name in chosen]
 
 
 async def _create_and_answer(request: MetadataRequest, context: RequestContext, missing: list[NewTopic]) -> Encoded:
@@ -100,7 +102,8 @@ async def _create_and_answer(request: MetadataRequest, context: RequestContext, 
         if topic.name in gone:
             del gone[topic.name]
             refusals[topic.name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return Encoded(_answer(request, context, refusals, None if refusals else _question(request, context)))
+    is_last_word = not refusals and len(missing) < AUTO_CREATED_MAX
+    return Encoded(_answer(request, context, refusals, _question(request, context) if is_last_word else None))
 
 
 def _code_for(refused: Refused) -> ErrorCode:
