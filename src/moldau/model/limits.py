@@ -30,5 +30,3 @@ REQUEST_ELEMENTS_MAX_FEW: Final = 20_000
 
 TAGGED_FIELDS_MAX: Final = 1_000
 """Tagged fields of one struct; a peer that sends more is broken or hostile."""
-
-HEADERS_PER_RECORD_MAX: Final = 100_000

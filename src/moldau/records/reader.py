@@ -13,7 +13,6 @@ from librt.strings import read_i16_be, read_i32_be
 from mypy_extensions import i64
 
 from moldau.model.failures import CorruptBatch
-from moldau.model.limits import HEADERS_PER_RECORD_MAX
 from moldau.records.batch import HEADER_BYTES, BatchHeader
 from moldau.records.compression import decompress
 from moldau.records.varint import read_varint, read_varlong
@@ -191,7 +190,7 @@ class RecordWalker:
         found: list[tuple[str, bytes | None]] = []
         if self.header_count == 0:
             return found
-        if self.header_count > HEADERS_PER_RECORD_MAX or self.header_count * 2 > self.record_end - self.headers_start:
+        if self.header_count * 2 > self.record_end - self.headers_start:  # as many as there are bytes for, as in Kafka
             raise CorruptBatch(f"record announces {self.header_count} headers")
         try:
             self._read_headers(found)

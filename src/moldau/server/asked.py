@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from moldau.server.complaints import printable
 from moldau.server.context import RequestContext
-from moldau.server.hub import printable
 
 log = logging.getLogger("moldau.server")
 

@@ -95,7 +95,7 @@ class Door:
 
     def drop(self, connection: Any, reason: str) -> None:
         """An error where the protocol has no answer (acks=0): closing tells the client, as in Kafka."""
-        log.info("closed a connection from %s: %s", connection.peer.peer_host, reason)
+        self.hub.complaints.tell(connection.peer.peer_host, reason, logging.INFO)
         connection.close()
 
     def run(self, reply: Any, work: Coroutine[Any, Any, Any]) -> None:

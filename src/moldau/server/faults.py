@@ -7,8 +7,9 @@ from typing import Any
 
 from moldau.model.errors import ErrorCode
 from moldau.model.failures import DiskFailed
+from moldau.server.complaints import printable
 from moldau.server.context import RequestContext
-from moldau.server.hub import Hub, printable
+from moldau.server.hub import Hub
 from moldau.server.replies import Drop
 from moldau.server.router import Route
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
+from moldau.server.complaints import Complaints
 from moldau.server.loop_watch import LoopWatch
 from moldau.server.reply_budget import Outlet, ReplyBudget
 from moldau.server.request_budget import Claim, RequestBudget
@@ -40,7 +41,6 @@ MAPPED_BYTES_MIN: Final = 1024 * 1024
 WRITERS_MAX: Final = 256
 BUDGETS_WATCHED_S: Final = 0.25
 """How often those who are slow are looked at, while others wait for memory that they hold."""
-COMPLAINTS_MAX: Final = 1000
 TICK_PASSES_MAX: Final = 8
 LONG_S: Final = 0.005
 """A request that took longer is told to the watch."""
@@ -106,7 +106,7 @@ class Hub:
         self.bad_peers_total: i64 = 0
         self.bugs_total: i64 = 0
         self.flush_failures_total: i64 = 0
-        self._complained: set[str] = set()
+        self.complaints: Any = Complaints(loop.time)
         services.partitions.advances.on_first = self.schedule
         services.reading.start(loop, self.stopwatch, self.reply_budget.has_room)
 
@@ -275,15 +275,9 @@ class Hub:
     # Words
 
     def complain(self, peer_host: str, text: str) -> None:
-        """Log about a peer once, whatever it repeats."""
+        """Why a connection is closed. The log stays readable, whatever peers send and however often."""
         self.bad_peers_total += 1
-        key = f"{peer_host} {text[:24]}"
-        if key in self._complained:
-            return
-        if len(self._complained) >= COMPLAINTS_MAX:
-            self._complained.clear()
-        self._complained.add(key)
-        log.warning("closed a connection from %s: %s", peer_host, printable(text))
+        self.complaints.tell(peer_host, text)
 
 
 def _mapped(size: int) -> mmap.mmap:
@@ -297,8 +291,3 @@ def _pool_class(size: i64) -> i64:
     while (1 << index) < size:
         index += 1
     return index
-
-
-def printable(text: str) -> str:
-    """Text of a peer made safe for a log line."""
-    return "".join([character if character.isprintable() else "?" for character in text[:400]])

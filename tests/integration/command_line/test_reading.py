@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.integration.command_line.shell import moldau
 
@@ -53,3 +55,17 @@ def test_until_and_exit_at_end_stop_at_whichever_comes_first(bootstrap: str, top
     both = moldau("consume", topic, "-p", "0", "-o", "8:50", "-e", "-b", bootstrap)
     assert (both.returncode, both.stdout) == (0, "8\n9\n")
     assert moldau("consume", topic, "-p", "0", "-o", "2:4", "-e", "-b", bootstrap).stdout == "2\n3\n"
+
+
+def test_a_record_with_very_many_headers_is_read_like_any_other(bootstrap: str, unique: Unique) -> None:
+    """Kafka knows no limit but the size of the record, so one may lie there."""
+    topic = unique()
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, b"many", headers=[("h", None)] * 120_000)
+    producer.produce(topic, b"after")
+    assert producer.flush(60) == 0
+    read = moldau("consume", topic, "-o", "start", "-e", "-J", "-b", bootstrap)
+    assert read.returncode == 0, read.stderr
+    first, second = (json.loads(line) for line in read.stdout.splitlines())
+    assert len(first["headers"]) == 2 * 120_000  # name, value, name, value
+    assert second["payload"] == "after"

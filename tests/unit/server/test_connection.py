@@ -194,6 +194,15 @@ class TestBadPeers:
         assert len(caplog.records) == 1
         assert stage.hub.bad_peers_total == 5
 
+    def test_a_peer_cannot_fill_the_log_by_varying_what_it_does_wrong(
+        self, stage: Stage, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.WARNING, "moldau.server"):
+            for number in range(500):
+                stage.connect().send((2**31 - 1 - number).to_bytes(4, "big") + b"xxxx")
+        assert len(caplog.records) == 1
+        assert stage.hub.bad_peers_total == 500
+
     def test_what_was_asked_before_is_answered(self, stage: Stage) -> None:
         client = stage.connect()
         client.send(client.frame(ApiKey.API_VERSIONS, 3, API_VERSIONS) + b"\xff\xff\xff\xff")
@@ -216,7 +225,7 @@ class TestBadPeers:
         assert "TLS" in record.getMessage()
 
     def test_control_characters_of_a_client_do_not_reach_the_log(self, stage: Stage) -> None:
-        from moldau.server.hub import printable
+        from moldau.server.complaints import printable
 
         assert printable("a\x1b[31m\nb") == "a?[31m?b"
 
