@@ -20,6 +20,8 @@ AT_ONCE: Final = 16
 PAUSE_SECONDS: Final = 0.1
 """How long nobody is accepted after the system had no descriptor: it would say the same at once."""
 
+LET_IN_SECONDS: Final = 5.0
+
 log = logging.getLogger("moldau.server")
 
 
@@ -76,9 +78,15 @@ class Acceptor:
         accepted.setblocking(False)
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await self._loop.connect_accepted_socket(self._factory, accepted)
-        except OSError:  # it left before it was let in
+        except OSError:  # it has left already
             accepted.close()
+            return
+        try:
+            async with asyncio.timeout(LET_IN_SECONDS):  # uvloop tells nobody when the protocol fails
+                await self._loop.connect_accepted_socket(self._factory, accepted)
+        except (OSError, TimeoutError):
+            if not isinstance(self._loop, asyncio.SelectorEventLoop):
+                accepted.detach()  # the transport has closed the descriptor, which may be another's by now
 
     def _began(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)

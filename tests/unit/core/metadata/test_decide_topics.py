@@ -231,3 +231,24 @@ def test_growth_can_be_tried_without_doing_it() -> None:
     decision, after = ask(image, CreatePartitions((MorePartitions("t", 3),), validate_only=True))
     assert decision.reply == CreatePartitionsReply((GrownTopic("t", 3),))
     assert after == image
+
+
+def test_partitions_beyond_what_the_brokers_can_hold_are_refused() -> None:
+    rules = MetadataRules(PickyJudge(), partitions_max=10)
+    image = with_topics(brokers(1), NewTopic("there", partitions=6))
+    outcomes = create(
+        image,
+        NewTopic("a", partitions=3),
+        NewTopic("b", partitions=2),
+        NewTopic("by-hand", assignments=((0, (1,)), (1, (1,)))),
+        NewTopic("__consumer_offsets", partitions=50),
+        rules=rules,
+    )
+    assert codes(outcomes) == ["ok", "INVALID_PARTITIONS", "INVALID_PARTITIONS", "ok"]
+    assert isinstance(outcomes[1], Refused)
+    assert "There are 9 partitions, and 2 more would be more than the 10" in (outcomes[1].detail or "")
+    for wanted, code in ((10, None), (11, ErrorCode.INVALID_PARTITIONS)):
+        decision, _ = ask(image, CreatePartitions((MorePartitions("there", wanted),)), rules=rules)
+        assert isinstance(decision.reply, CreatePartitionsReply)
+        outcome = decision.reply.outcomes[0]
+        assert (outcome.code if isinstance(outcome, Refused) else None) == code
