@@ -55,6 +55,8 @@ class DescriptorPool:
         """Numbers of all open descriptors, those that only a reader still holds among them."""
         self.leases: set[int] = set()
         """Files whose descriptor somebody reads from; it cannot be taken away."""
+        self.leases_max = 0
+        """Beyond it readers get copies. Known once a file is open."""
         self.closed_total = 0
         """Descriptors taken from files that were not used lately."""
         self._holders: dict[int, weakref.ref[Holder]] = {}
@@ -65,6 +67,7 @@ class DescriptorPool:
         """Asked for when the first file is opened: by then the process has raised its limit."""
         if self._files_max is None:
             self._files_max = current_shares().files
+        self.leases_max = self._files_max // 2
         return self._files_max
 
     def open(self, path: str, flags: int) -> Descriptor:
@@ -88,10 +91,6 @@ class DescriptorPool:
     def forget(self, fd: int) -> None:
         self._holders.pop(fd, None)
         self.live.discard(fd)
-
-    def may_lease(self) -> bool:
-        """Whether another file may be kept open by its readers; otherwise they get copies."""
-        return len(self.leases) < self.files_max // 2
 
     def _shrink(self) -> bool:
         return sum(self._take_one() for _ in range(SHRINK_BY)) > 0

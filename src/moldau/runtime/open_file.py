@@ -226,7 +226,7 @@ class RealFile:
         self.used = True
         lease = self._live_lease()
         if lease is None:
-            if not self._pool.may_lease():
+            if len(self._pool.leases) >= self._pool.leases_max:
                 return self.read_at(position, size_bytes)
             lease = _Lease(self.path, self._descriptor or self._reopen(), self._pool)
             self._lease = weakref.ref(lease)
