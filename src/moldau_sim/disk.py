@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from moldau.model.failures import DirectoryLocked, DiskFailed, DiskFull
+from moldau.model.failures import DirectoryLocked, DiskFailed, DiskFull, DiskHungry
 from moldau.ports import Buffer, DiskSpace
 
 from .drive import Drive
@@ -107,8 +107,12 @@ class SimulatedDisk:
             self.process.check_alive()
 
     def may_fail(self, op: str, path: str) -> None:
-        if self.drive.faults and self.drive.strike(op, path) is not None:
-            raise DiskFailed(f"{op} {path}: input/output error (simulated)")
+        fault = self.drive.strike(op, path) if self.drive.faults else None
+        if fault is None:
+            return
+        if fault.kind == "hungry":
+            raise DiskHungry(f"{op} {path}: too many open files (simulated)")
+        raise DiskFailed(f"{op} {path}: input/output error (simulated)")
 
     def write(self, path: str, node: FileNode, position: int, data: bytes) -> None:
         drive = self.drive

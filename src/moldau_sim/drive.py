@@ -22,7 +22,8 @@ from .trace import Trace
 @dataclass(slots=True)
 class Fault:
     """One planned misbehaviour: the operation `op` on paths containing `path_part` fails, `times` times, after
-    `skip` innocent ones. Kinds: "eio" (any operation), "full" (writes), "sync" (a sync that fails and loses)."""
+    `skip` innocent ones. Kinds: "eio" (any operation), "full" (writes), "sync" (a sync that fails and loses),
+    "hungry" (any but writes and syncs: the process has no descriptor left)."""
 
     op: str
     path_part: str = ""
