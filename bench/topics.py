@@ -37,9 +37,14 @@ def delete(peer: Peer, topic: str) -> None:
 
 
 def _is_served(admin: AdminClient, topic: str, partitions: int) -> bool:
-    """True when every leader answers for its partition; Metadata may name a leader that does not know it yet."""
+    """True when every leader answers for its partition; Metadata may name a leader that does not know it yet.
+
+    The topic is asked for by name first: a client that once heard "unknown topic" keeps that answer for half a minute
+    and longer where it is asked again, and `list_offsets` would be judged by it.
+    """
     wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}  # type: ignore[no-untyped-call]
     try:
+        admin.list_topics(topic, timeout=10)
         answers = admin.list_offsets(wanted, request_timeout=10)
         return all(answer.result().offset >= 0 for answer in answers.values())
     except KafkaException:
