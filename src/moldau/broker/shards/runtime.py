@@ -161,6 +161,8 @@ class ShardRuntime:
         """Everything below is replicated and written; raised in the tick only."""
         self._uncommitted: deque[_Uncommitted] = deque()
         self._waiting: dict[int, Deliver] = {}
+        self.uncommitted_max = UNCOMMITTED_MAX
+        self.waiting_max = WAITING_MAX
         self._ticket = 0
         partition.watch(self._watch)
 
@@ -194,7 +196,7 @@ class ShardRuntime:
         """Why nothing can be asked now; None when the shard is ready."""
         if self.state is not ShardState.READY:
             return _REFUSALS[self.state]
-        if len(self._uncommitted) >= UNCOMMITTED_MAX or len(self._waiting) >= WAITING_MAX:
+        if len(self._uncommitted) >= self.uncommitted_max or len(self._waiting) >= self.waiting_max:
             return _BUSY
         return None
 

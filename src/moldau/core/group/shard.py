@@ -107,7 +107,7 @@ EXPIRE_CLASSIC: Final[Mapping[TimerKind, Callable[[Turn, LiveGroup, Timer], None
     TimerKind.SYNC: lambda turn, group, timer: rebalance.sync_time_is_up(turn, group),
 }
 
-EXPIRE_CONSUMER: Final[Mapping[TimerKind, Callable[[Turn, Timer], None]]] = dict.fromkeys(TIMERS, time_is_up)
+EXPIRE_CONSUMER: Final[dict[TimerKind, Callable[[Turn, Timer], None]]] = dict.fromkeys(TIMERS, time_is_up)
 
 
 class GroupShard:

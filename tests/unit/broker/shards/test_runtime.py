@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.shards import runtime as runtime_module
 from moldau.broker.shards.runtime import Producer, ShardState
 from moldau.core.log.settings import LogSettings
 from moldau.model.errors import ErrorCode, Refused
@@ -214,13 +213,11 @@ def test_an_append_on_a_failed_disk_drops_the_shard(tmp_path: Path) -> None:
     on_virtual_time(tmp_path, body)
 
 
-def test_queues_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime_module, "UNCOMMITTED_MAX", 3)
-    monkeypatch.setattr(runtime_module, "WAITING_MAX", 2)
-
+def test_queues_are_bounded(tmp_path: Path) -> None:
     async def body(on: ShardStage) -> None:
         on.partition.become_leader(1, (1, 2), (1, 2))
         shard = await on.loaded()
+        shard.uncommitted_max, shard.waiting_max = 3, 2
         accepted = [shard.submit(Add("a")) for _ in range(3)]
         assert code(await shard.submit(Add("a"))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert not any(future.done() for future in accepted)
