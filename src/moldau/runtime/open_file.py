@@ -280,8 +280,10 @@ class RealFile:
         try:
             os.fdatasync(descriptor.fd)
         except OSError as error:
-            # Whatever the reason: what could not be written may be forgotten now.
-            raise DiskFailed(f"cannot sync {self.path}: {error.strerror}") from error
+            # Whatever the reason: what could not be written may be forgotten now. Some file systems say only here that
+            # they are full, which is of use to those who throw the file away.
+            kind = DiskFull if error.errno in _FULL else DiskFailed
+            raise kind(f"cannot sync {self.path}: {error.strerror}") from error
 
 
 def _write_rest(descriptor: Descriptor, rest: memoryview, position: int) -> None:

@@ -22,7 +22,7 @@ from moldau.core.log.compaction import (
     map_batches,
 )
 from moldau.core.log.segment_facts import SegmentFacts
-from moldau.model.failures import CorruptBatch, DiskHungry
+from moldau.model.failures import CorruptBatch, DiskFull, DiskHungry
 from moldau.ports import Disk, File
 from moldau.records.batch import HEADER_BYTES, iterate_headers, parse_header
 from moldau.storage.log_aborted import aborted_transactions
@@ -205,10 +205,11 @@ class LogCleaning:
         try:
             await self._disk.off_loop(lambda: self._rename(cleaned, SWAP_SUFFIX))
             self._check_current(group)
-        except (Superseded, DiskHungry):
+        except (Superseded, DiskHungry, DiskFull):
             # Left there, the next start would take it for a finished compaction.
             cleaned.close()
-            self._remove_files(cleaned)
+            for cleaned.suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):  # not all files may have the new name yet
+                self._remove_files(cleaned)
             raise
         log = self._log
         at = log.segments.index(group[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -21,6 +22,23 @@ def test_a_full_disk_is_disk_full() -> None:
     file = RealDisk().open("/dev/full")
     with pytest.raises(DiskFull, match="/dev/full"):
         file.append(b"x")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(errno.ENOSPC, DiskFull), (errno.EDQUOT, DiskFull), (errno.EIO, DiskFailed)]
+)
+def test_a_disk_that_says_only_at_a_sync_that_it_is_full_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[DiskFailed]
+) -> None:
+    file = RealDisk().open(str(tmp_path / "file"), create=True)
+
+    def refuse(_: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fdatasync", refuse)
+    with pytest.raises(DiskFailed, match="cannot sync") as raised:
+        file.sync()
+    assert raised.type is kind
 
 
 def test_other_errors_are_disk_failed(tmp_path: Path) -> None:

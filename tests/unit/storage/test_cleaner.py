@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.core.log.settings import LogSettings
+from moldau.model.failures import DiskFull
 from moldau.model.ids import TopicPartition
 from moldau.runtime.disk import RealDisk
 from moldau.storage.checkpoints import read_offsets
@@ -407,3 +408,37 @@ def test_a_disk_without_room_to_compact_keeps_serving_and_tries_again_later(
     asyncio.run(act())
     warned = [record for record in caplog.records if "no room to compact" in record.getMessage()]
     assert len(warned) == 1, "each time would fill the log as well"
+
+
+class NearlyFullDisk(RealDisk):
+    """Has no room for one more name, once."""
+
+    refused = "never"
+
+    def rename(self, old: str, new: str) -> None:
+        if new.endswith(self.refused):
+            self.refused = "never"
+            raise DiskFull(f"cannot rename {old}: no space left on device")
+        super().rename(old, new)
+
+
+@pytest.mark.parametrize("refused", [".index.swap", ".timeindex.swap", ".log.swap"])
+def test_a_copy_that_cannot_be_named_is_thrown_away(tmp_path: Path, refused: str) -> None:
+    async def act() -> None:
+        disk = NearlyFullDisk()
+        settings = {"compact": True, "delete": False, "segment_bytes": 3000, "index_interval_bytes": 200}
+        dirs = log_dirs(disk, str(tmp_path), **settings)
+        await dirs.open()
+        log = dirs.create("t", TOPIC_ID, 0)
+        fill(log, 400, 50)
+        before = newest(log)
+        disk.refused = refused
+        await Cleaner(dirs).clean_next()
+        assert disk.refused == "never"
+        assert not log.offline
+        assert not [name for name in disk.list(log.path) if name.endswith((".cleaned", ".swap"))]
+        assert newest(log) == before
+        await dirs.close()
+        disk.close()
+
+    asyncio.run(act())
