@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -27,13 +28,24 @@ def read(disk: Disk, directory: str) -> ClockState | None:
         return None
 
 
+def encode(state: ClockState) -> bytes:
+    fields = asdict(state)
+    return json.dumps({**fields, "crc32": _checksum(fields)}).encode()
+
+
 def parse(data: bytes) -> ClockState | None:
+    """What `encode` wrote; None of anything else. One wrong digit would make everything old at once."""
     try:
-        found = ClockState(**json.loads(data))
+        fields = json.loads(data)
+        if not isinstance(fields, dict) or fields.pop("crc32", None) != _checksum(fields):
+            return None
+        return ClockState(**fields)
     except (ValueError, TypeError):
         return None
-    numbers = (found.wall_ms, found.monotonic_ms, found.jump_ms, found.moved_on_ms)
-    return found if all(type(number) is int for number in numbers) and isinstance(found.era, str) else None
+
+
+def _checksum(fields: dict[str, object]) -> int:
+    return zlib.crc32(json.dumps(fields, sort_keys=True).encode())
 
 
 def read_jump_ms(directory: Path) -> int:
@@ -76,7 +88,7 @@ class ClockKeeper:
             self._clock.warn(self._clock.jump_ms)
 
     async def write(self) -> None:
-        data = json.dumps(asdict(self._clock.state())).encode()
+        data = encode(self._clock.state())
         try:
             await self._disk.off_loop(partial(self._disk.replace, self._path, data))
         except DiskFailed:

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from moldau.cli import doctor
 from moldau.cli.doctor import ERROR, OK, WARNING, Finding
 from moldau.cli.main import root
+from moldau.node.clock_keeper import encode
+from moldau.runtime.steady_clock import ClockState
 
 
 @pytest.mark.parametrize(
@@ -42,8 +44,7 @@ def test_a_wrong_use_is_status_2() -> None:
 
 def test_a_clock_in_doubt_is_shown_with_what_ends_it(tmp_path: Path) -> None:
     assert list(doctor.check_clock(tmp_path)) == []
-    left = {"wall_ms": 1, "monotonic_ms": 1, "era": "", "jump_ms": -864_000_000, "moved_on_ms": 0}
-    (tmp_path / "moldau.clock.json").write_text(json.dumps(left))
+    (tmp_path / "moldau.clock.json").write_bytes(encode(ClockState(1, 1, "", jump_ms=-864_000_000)))
     (found,) = doctor.check_clock(tmp_path)
     assert found.state == WARNING
     assert "10.0 days behind" in found.text

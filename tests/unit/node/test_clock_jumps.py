@@ -9,7 +9,7 @@ import pytest
 from moldau.core.metadata.commands import ConfigEdit, ConfigEdits, ConfigOperation, IncrementalAlterConfigs
 from moldau.model.ids import TopicPartition
 from moldau.model.options import ResourceType
-from moldau.node.clock_keeper import parse
+from moldau.node.clock_keeper import encode, parse
 from moldau.node.compose import Node
 from moldau.records.builder import BatchBuilder
 from moldau.runtime.steady_clock import ClockState, SteadyClock
@@ -143,6 +143,17 @@ def test_a_clock_that_is_before_the_time_last_seen_is_not_believed() -> None:
 @pytest.mark.parametrize("junk", [b"", b"{", b"[]", b'{"wall_ms": "x", "monotonic_ms": 1, "era": ""}', b'{"a": 1}'])
 def test_damage_to_what_was_written_down_is_no_doubt(junk: bytes) -> None:
     assert parse(junk) is None
+
+
+def test_what_is_written_down_is_believed_only_as_it_was_written() -> None:
+    """One flipped bit could put the time that is believed years ahead, and everything would be old."""
+    state = ClockState(20 * DAY_MS, 5, "boot", jump_ms=-7, moved_on_ms=3)
+    data = encode(state)
+    assert parse(data) == state
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        assert parse(bytes(flipped)) in (None, state), bytes(flipped)
 
 
 def start_of(node: Node) -> int:
