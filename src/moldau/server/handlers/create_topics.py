@@ -1,8 +1,11 @@
-"""CreateTopics: every entry of the request answered for itself."""
+"""CreateTopics: every entry of the request answered for itself, and many of them a part at a time, so that others are
+served in between."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from itertools import islice
+from typing import Any, Final
 
 from moldau.core.metadata.commands import CreatedTopic, CreateTopics, NewTopic
 from moldau.model.errors import ErrorCode, Refused
@@ -15,14 +18,31 @@ from moldau.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+PART_NAMES: Final = 100
+
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-    command = CreateTopics(tuple(_new_topic(topic) for topic in request.topics), request.validate_only)
-    reply = await context.services.controller.submit(command)
-    outcomes = [reply] * len(command.topics) if isinstance(reply, Refused) else reply.outcomes
+    asked: dict[str, list[NewTopic]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, []).append(_new_topic(topic))
+    response = CreateTopicsResponse(topics=[])
+    names = iter(asked)
+    while part := list(islice(names, PART_NAMES)):
+        # A name given twice is refused, so all that is said of it has to be in one part.
+        topics = tuple(topic for name in part for topic in asked[name])
+        response.topics += await _create(topics, context, validate_only=request.validate_only)
+        await asyncio.sleep(0)
+    return response
+
+
+async def _create(
+    topics: tuple[NewTopic, ...], context: RequestContext, *, validate_only: bool
+) -> list[CreatableTopicResult]:
+    reply = await context.services.controller.submit(CreateTopics(topics, validate_only))
+    outcomes = [reply] * len(topics) if isinstance(reply, Refused) else reply.outcomes
     # A name given twice is refused once: the second row would be the same.
-    named = {topic.name: (topic, outcome) for topic, outcome in zip(command.topics, outcomes, strict=True)}
-    return CreateTopicsResponse(topics=[_result(topic, outcome, context) for topic, outcome in named.values()])
+    named = {topic.name: (topic, outcome) for topic, outcome in zip(topics, outcomes, strict=True)}
+    return [_result(topic, outcome, context) for topic, outcome in named.values()]
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
