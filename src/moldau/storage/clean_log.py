@@ -37,6 +37,7 @@ from moldau.storage.names import (
 )
 from moldau.storage.partition_log import PartitionLog
 from moldau.storage.segment import Segment
+from moldau.storage.segment_notes import write_notes
 
 WINDOW_BYTES: Final = 128 * 1024
 BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -218,6 +219,7 @@ class LogCleaning:
         log.unsynced_sealed = [one for one in log.unsynced_sealed if one not in group]
         log.recently_read = [one for one in log.recently_read if one not in group]
         remove_segments(log, group, cleaned.base_offset)
+        write_notes(log)  # while the `.swap` is there, by which a start knows that they may be older
         await self._sync_folder()
         if not log.closed and cleaned in log.segments:
             self._rename(cleaned, "")

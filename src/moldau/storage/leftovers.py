@@ -28,8 +28,8 @@ from moldau.storage.names import (
 from moldau.storage.scan import BatchScanner
 
 
-def settle(disk: Disk, path: str) -> None:
-    """Finish or undo what was under way; drop index files without a log."""
+def settle(disk: Disk, path: str) -> bool:
+    """Finish or undo what was under way; drop index files without a log. Whether a compaction was finished."""
     names = disk.list(path)
     changed = False
     cleaned = [offset for name in names if name.endswith(CLEANED_SUFFIX) for offset in [offset_of(name)]]
@@ -49,6 +49,7 @@ def settle(disk: Disk, path: str) -> None:
     if changed or swaps:
         disk.sync_dir(path)
     _remove_orphans(disk, path)
+    return bool(swaps)
 
 
 def _remove_replaced(disk: Disk, path: str, swap_name: str) -> None:

@@ -1,8 +1,9 @@
 """Which transactions were aborted: the transaction indexes of a log's segments. Compiled.
 
-The files have no checksum. Entries that come from a file are therefore compared with the batches they name, and a file
-that is missing where transactions were written is made again: a lost entry would show aborted records to consumers.
-What cannot be noticed is a file cut exactly between two entries.
+The files have no checksum of their own: what was noted of them when their segments were sealed vouches for them. Where
+nothing was noted (Kafka wrote them) entries are compared with the batches they name, and a file that is missing where
+transactions were written is made again: a lost entry would show aborted records to consumers. What cannot be noticed
+then is a file cut exactly between two entries.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from moldau.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot
 from moldau.storage.log_state import LogState
 from moldau.storage.replay import rebuild_aborted
 from moldau.storage.segment import Segment
+from moldau.storage.segment_notes import aborted_as_noted
 
 
 def aborted_transactions(log: LogState, start_offset: i64, end_offset: i64) -> list[AbortedTxn]:
@@ -45,11 +47,13 @@ def aborted_in(log: LogState, segment: Segment) -> list[AbortedTxn]:
         log.flush_appends()
     try:
         entries = segment.read_aborted()
-        trusted = all(entry_is_true(log, segment, txn) for txn in entries)
+        noted = aborted_as_noted(log, segment)
+        trusted = all(entry_is_true(log, segment, txn) for txn in entries) if noted is None else noted
     except ValueError:
         entries = []
         trusted = False
-    if trusted and not entries:
+        noted = False
+    if trusted and not entries and not noted:
         trusted = not transactions_seen(log, segment)
     if not trusted:
         rebuild_aborted(log, segment)

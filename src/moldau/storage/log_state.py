@@ -34,6 +34,7 @@ from moldau.storage.names import (
     offset_name,
 )
 from moldau.storage.segment import Segment
+from moldau.storage.segment_notes import SegmentNote, write_notes
 
 SMALL_BATCH_BYTES: Final = 16 * 1024
 """Batches below this are gathered and written together; larger ones are written at once, uncopied."""
@@ -126,6 +127,10 @@ class LogState(Flushable):
         self.epochs = EpochHistory()
         self.latest_epoch: i64 = -1
         self.closed = False
+        self.notes: dict[int, SegmentNote] = {}
+        """Sealed segments by their base offsets, as they were noted when they were sealed."""
+        self.holes: list[tuple[int, int]] = []
+        """(first offset, end offset) of what starts found missing."""
         self.failure = ""
         """Why this log alone is offline, in words: it could not be loaded. Such a log is closed and left as it is."""
         self.loaded_end_offset: i64 = NEVER
@@ -281,6 +286,7 @@ class LogState(Flushable):
             self.producers.end_offset = base_offset
             self.write_producer_snapshot(base_offset)
             self.add_segment(base_offset, now_ms)
+            write_notes(self)
         except DiskFailed as error:
             old.sealed = False
             self.home.failed(error)

@@ -21,6 +21,7 @@ from moldau.storage.names import (
 )
 from moldau.storage.replay import rebuild_producers, remove_snapshots_above, snapshot_offsets
 from moldau.storage.segment import Segment
+from moldau.storage.segment_notes import write_notes
 
 told = logging.getLogger("moldau.storage")
 
@@ -135,7 +136,11 @@ def remove_segments(log: LogState, segments: list[Segment], replaced_from: i64 =
 
     `replaced_from`: the base of a segment that takes their place, whose producer snapshot stays.
     """
+    for segment in segments:
+        log.notes.pop(int(segment.base_offset), None)
     try:
+        if segments and replaced_from < 0:
+            write_notes(log)  # first: what goes now must not be missed by the next start
         for segment in segments:
             segment.close()
             for kind in SEGMENT_SUFFIXES:
@@ -263,6 +268,7 @@ def _close_files(log: LogState, home_later: bool) -> None:
         active.write_indexes()
     log.producers.end_offset = log.end_offset
     log.write_producer_snapshot(log.end_offset)
+    write_notes(log, with_active=True)
     log.directory_changed = True
     job = log.begin_sync()
     for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):

@@ -217,7 +217,15 @@ class DirectoryOpener:
 
         def work() -> LoadReport:
             report = load_log(
-                log, recovery_point, start_offset, clean, now_ms, segment_checked, cleaned_offset, known.certain
+                log,
+                recovery_point,
+                start_offset,
+                clean,
+                now_ms,
+                segment_checked,
+                cleaned_offset,
+                known.certain,
+                not known.served_by_others,
             )
             if log.durable_end_offset < log.end_offset:
                 # What was found after a crash may still be in the page cache only.

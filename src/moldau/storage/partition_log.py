@@ -292,6 +292,7 @@ class PartitionLog(LogState):
             return
         completed = self.producers.complete_transaction(header, marker.coordinator_epoch, marker.aborted)
         if completed is not None and completed.aborted:
+            log_aborted.aborted_in(self, self.active)  # what its file has is checked before something is added
             self.active.add_aborted(
                 AbortedTxn(
                     completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset

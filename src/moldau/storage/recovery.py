@@ -18,6 +18,7 @@ from moldau.core.log.epochs import EpochHistory
 from moldau.core.log.index import AbortedTxn
 from moldau.core.log.producer_snapshot import CorruptSnapshot, decode_snapshot
 from moldau.core.log.producers import ProducerTable
+from moldau.core.log.settings import FOREVER
 from moldau.model.failures import CorruptBatch, LogDamaged
 from moldau.ports import ReadableFile
 from moldau.records.batch import BatchHeader
@@ -27,9 +28,11 @@ from moldau.storage.leftovers import segment_bases, settle
 from moldau.storage.log_state import LogState
 from moldau.storage.log_trim import remove_deleted_files, remove_segments
 from moldau.storage.names import EPOCH_CHECKPOINT, LOG_SUFFIX
+from moldau.storage.note_checks import drop_changed_indexes, find_holes, rebuild_changed_aborted
 from moldau.storage.replay import load_newest_snapshot, note_batch, rebuild_producers, remove_snapshots_above, replay
 from moldau.storage.scan import SCAN_WINDOW_BYTES, BatchScanner
 from moldau.storage.segment import RELATIVE_OFFSET_MAX, Segment
+from moldau.storage.segment_notes import Notes, read_notes, write_notes
 
 
 class LoadReport:
@@ -53,23 +56,33 @@ def load_log(
     on_segment: Callable[[int], None] | None = None,
     cleaned_offset: i64 = 0,
     start_certain: bool = True,
+    noted_by_us: bool = True,
 ) -> LoadReport:
     """Open the segments in `log.path` and make `log` usable. `on_segment` is told the bytes of each segment checked.
     Below `cleaned_offset` compaction may have left gaps, whatever the topic's policy is by now. A `start_offset` that
-    is not certain is not believed where it lies beyond the end."""
+    is not certain is not believed where it lies beyond the end; notes about the segments are not looked at unless
+    they are the last thing that was written (`noted_by_us`)."""
     report = LoadReport()
-    settle(log.disk, log.path)
+    swapped = settle(log.disk, log.path)
     open_segments(log)
     if not log.segments:
         log.add_segment(start_offset, now_ms)
     report.segments = len(log.segments)
+    notes = read_notes(log) if noted_by_us else None
+    if notes is not None:
+        log.notes = notes.segments
+        log.holes = notes.holes
+        report.findings += drop_changed_indexes(log, notes)
     clean = clean and load_end(log)
+    recovered_from: i64 = FOREVER
     if not clean:
+        recovered_from = log.segments[log.segment_number_for(recovery_point)].base_offset
         recover(log, recovery_point, now_ms, report, on_segment, cleaned_offset)
     else:
         rebuild_producers(log, now_ms)
     settle_start(log, start_offset, now_ms, start_certain, report)
     note_missing_end(log, recovery_point, report)
+    check_segments(log, notes, start_offset, not swapped, clean, recovered_from, cleaned_offset, report)
     load_epochs(log)
     remove_deleted_files(log)
     if clean:
@@ -78,6 +91,41 @@ def load_log(
     if log.durable_end_offset < log.end_offset:
         log.unsynced_since_ms = log.monotonic_ms()
     return report
+
+
+def check_segments(
+    log: LogState,
+    notes: Notes | None,
+    start_offset: i64,
+    exact: bool,
+    clean: bool,
+    recovered_from: i64,
+    cleaned_offset: i64,
+    report: LoadReport,
+) -> None:
+    """Compare the segments with the notes, tell what is missing, and note them anew where that is not known."""
+    holes = find_holes(
+        log,
+        notes,
+        wanted_start=int(start_offset),
+        start_offset=int(log.start_offset),
+        gaps_below=FOREVER if log.settings.compact else int(cleaned_offset),
+        exact=exact,
+        until=int(recovered_from),
+    )
+    log.holes = [(one.first_offset, one.end_offset) for one in holes]
+    rebuilt = [] if notes is None else rebuild_changed_aborted(log, notes, int(recovered_from))
+    report.findings += holes + rebuilt
+    sizes = {int(segment.base_offset): int(segment.size_bytes) for segment in log.segments}
+    kept = {
+        base: note
+        for base, note in log.notes.items()
+        if base < recovered_from and note.log_bytes == sizes.get(base, -1) and not report.findings
+    }
+    changed = len(kept) != len(log.notes) or len(kept) < len(log.segments) - 1
+    log.notes = kept
+    if changed and (len(log.segments) > 1 or notes is not None):
+        write_notes(log, clean)
 
 
 def open_segments(log: LogState) -> None:
@@ -117,7 +165,9 @@ def load_end(log: LogState) -> bool:
             break
         end = header.next_offset
     if scanner.problem is not None:
-        if scanner.torn or is_empty_from(scanner):
+        noted = log.notes.get(int(active.base_offset))
+        in_place = noted is not None and noted.log_bytes == active.size_bytes
+        if not in_place and (scanner.torn or is_empty_from(scanner)):
             return False
         raise LogDamaged(
             f"{active.path(LOG_SUFFIX)} is damaged at {scanner.next_position} (offset {end}) although the broker was "
@@ -154,6 +204,7 @@ def recover(
     """Check everything from the recovery point's segment on, and cut at the first thing that is wrong."""
     number: i64 = log.segment_number_for(recovery_point)
     table = log.producers
+    known_ends = [end for _, end in log.holes]
     base: i64 = log.segments[number].base_offset
     log.end_offset = base
     remembered = load_newest_snapshot(log, table, base, now_ms)
@@ -163,7 +214,8 @@ def recover(
         segment = log.segments[number]
         size: i64 = segment.size_bytes
         following: i64 = log.segments[number + 1].base_offset if number + 1 < len(log.segments) else i64(-1)
-        problem = recover_segment(segment, table, following, log.settings.compact or following <= cleaned_offset)
+        gaps_allowed = log.settings.compact or following <= cleaned_offset or following in known_ends
+        problem = recover_segment(segment, table, following, gaps_allowed)
         report.bytes_checked += size
         if on_segment is not None:
             on_segment(int(size))
