@@ -27,4 +27,4 @@ def test_a_renamed_directory_ends_the_acknowledgements_and_is_not_made_again(own
         assert time.monotonic() - began < 20, "it still acknowledges"
     assert process.wait(30) != 0
     assert not own_broker.data_dir.exists()
-    assert "was renamed or removed while it was served" in own_broker._log_path.read_text()
+    assert "was renamed or removed while it was served" in own_broker.log_path.read_text()
