@@ -129,19 +129,19 @@ def read(bootstrap: str, journal: Journal, stopping: threading.Event) -> None:
     consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
     next_offset = [0] * PARTITIONS
     while not stopping.is_set():
-        for message in consumer.consume(100, timeout=0.05):
-            if message.error() is not None:
-                continue  # an outage; the client tries again
-            index, offset = message.partition(), message.offset()
-            if offset != next_offset[index]:
-                journal.problem(f"partition {index}: offset {offset} came where {next_offset[index]} was due")
-            next_offset[index] = offset + 1
-            try:
-                number_of(message.value())
-            except ValueError as spoiled:
-                journal.problem(f"partition {index}, offset {offset}: {spoiled}")
-                continue
-            journal.note("read", sent_at_of(message.value()), time.monotonic(), index, offset)
+        message = consumer.poll(0.05)
+        if message is None or message.error() is not None:
+            continue  # nothing new, or an outage; the client tries again
+        seen_at, index, offset = time.monotonic(), message.partition(), message.offset()
+        if offset != next_offset[index]:
+            journal.problem(f"partition {index}: offset {offset} came where {next_offset[index]} was due")
+        next_offset[index] = offset + 1
+        try:
+            number_of(message.value())
+        except ValueError as spoiled:
+            journal.problem(f"partition {index}, offset {offset}: {spoiled}")
+            continue
+        journal.note("read", sent_at_of(message.value()), seen_at, index, offset)
     consumer.close()
 
 

@@ -155,13 +155,16 @@ def read(consumer: Consumer, topic: str, partition: int) -> tuple[dict[int, byte
     found: dict[int, bytes] = {}
     deadline = time.monotonic() + CALL_S
     while time.monotonic() < deadline:
-        for message in consumer.consume(1000, timeout=1.0):
-            if message.error() is None:
-                found[message.offset()] = message.value()
-            elif message.error().name() == "_PARTITION_EOF":
-                return found, ""
-            else:
-                return found, message.error().name()  # what lies behind cannot be read
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            found[message.offset()] = message.value()
+        elif error.name() == "_PARTITION_EOF":
+            return found, ""
+        else:
+            return found, error.name()  # what lies behind cannot be read
     return found, ""
 
 
