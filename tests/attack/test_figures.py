@@ -126,5 +126,6 @@ def test_kinds_of_files(tmp_path: Path) -> None:
         (folder / f"{base:020d}.log").touch()
     (folder / f"{40:020d}.timeindex").touch()
     kinds = [kind_of(path) for path in sorted(folder.iterdir())]
-    assert kinds == ["plain/.log first", "plain/.log middle", "plain/.timeindex", "plain/.log last"]
+    assert kinds == [".log first", ".log middle", ".timeindex", ".log last"]
+    assert kind_of(tmp_path / "__consumer_offsets-3" / f"{0:020d}.log") == "__consumer_offsets .log"
     assert kind_of(tmp_path / "metadata.db-wal") == "metadata.db-wal"

@@ -22,11 +22,11 @@ class DerivedFiles(damage.DamageAttack):
     name = "one damaged file that the log can replace"
     kinds: ClassVar = frozenset(
         {
-            "plain/.index",
-            "plain/.timeindex",
-            "plain/.snapshot",
-            "plain/leader-epoch-checkpoint",
-            "plain/partition.metadata",
+            ".index",
+            ".timeindex",
+            ".snapshot",
+            "leader-epoch-checkpoint",
+            "partition.metadata",
             "recovery-point-offset-checkpoint",
         }
     )

@@ -46,15 +46,19 @@ NOT_DATA = {".lock", "moldau.run.json", "moldau.loop.json", "metadata.db-shm"}
 
 
 def kind_of(path: Path) -> str:
-    """`plain/.log first`, `metadata.db`: what is alike for a broker."""
+    """`.log first`, `__consumer_offsets .log`, `metadata.db`: what is alike for a broker."""
     name = re.sub(r"^\d{20}(-[0-9a-f]+)?", "", path.name)
-    folder = path.parent.name
-    topic = re.sub(r"-\d+$", "", folder) if re.search(r"-\d+$", folder) else ""
     if name != ".log":
-        return f"{topic}/{name}" if topic else name
+        return name
+    if path.parent.name.startswith("__"):
+        return f"{topic_of(path)} .log"
     segments = sorted(other.name for other in path.parent.glob("*.log"))
     place = "last" if path.name == segments[-1] else "first" if path.name == segments[0] else "middle"
-    return f"{topic}/.log {place}"
+    return f".log {place}"
+
+
+def topic_of(path: Path) -> str:
+    return path.parent.name.rpartition("-")[0]
 
 
 def kinds_in(directory: Path) -> dict[str, list[Path]]:
@@ -134,8 +138,8 @@ class DamageAttack:
             judge_refusal(outcome, broker.log_path.read_text(errors="replace"))
         else:
             judge(outcome, wrong, broker)
-            if was_hurt and kind.startswith("__") and path.suffix == ".log":
-                judge_coordinator(outcome, kind.partition("/")[0], broker.log_path.read_text(errors="replace"))
+            if was_hurt and kind.startswith("__"):
+                judge_coordinator(outcome, topic_of(path), broker.log_path.read_text(errors="replace"))
         finally:
             broker.kill()
         return outcome
