@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.cli.broker_process import MOLDAU
 from tests.attack.attacks import ALL, NOT_SHORT, SHORT, DerivedFiles, connections, damage
 from tests.attack.campaign import Plan, run
 from tests.attack.figures import Row
@@ -28,6 +29,12 @@ def test_rude_peers(tmp_path: Path) -> None:
     rows = run(Plan(tmp_path, rounds_max=1), rude)
     assert broken(rows) == {}
     assert [row.rounds for row in rows] == [1] * (len(rude) + 1)
+
+
+def test_few_descriptors(tmp_path: Path) -> None:
+    rows = run(Plan(tmp_path, rounds_max=1), [kind for kind in SHORT if kind.family == "hunger"])
+    assert broken(rows) == {}
+    assert all(row.rounds == 1 or row.skipped for row in rows)
 
 
 def test_damaged_files(tmp_path: Path) -> None:
@@ -54,7 +61,7 @@ class TornEnd(damage.DamageAttack):
         return [(damage.KILLED, ".log last", "truncated")]
 
 
-@pytest.mark.parametrize("bug", ["hides-warnings"])
-def test_a_cut_that_nobody_is_told_of_is_found(tmp_path: Path, bug: str) -> None:
-    rows = run(Plan(tmp_path, rounds_max=1, program=program(bug)), [TornEnd])
-    assert rows[0].silent == 1, rows
+@pytest.mark.parametrize(("started", "silent"), [(MOLDAU, 0), (program("hides-warnings"), 1)])
+def test_a_cut_that_nobody_is_told_of_is_found(tmp_path: Path, started: tuple[str, ...], silent: int) -> None:
+    rows = run(Plan(tmp_path, rounds_max=1, program=started), [TornEnd])
+    assert (rows[0].told, rows[0].silent) == (1 - silent, silent), rows
