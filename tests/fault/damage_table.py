@@ -68,7 +68,8 @@ KINDS = (
     Kind("`metadata.db`", "metadata.db"),
     Kind("`metadata.db-wal`", "metadata.db-wal"),
     Kind("`metadata.db-shm`", "metadata.db-shm"),
-    Kind("metadata snapshot", "moldau.metadata*"),
+    Kind("`metadata.copy`", "metadata.copy"),
+    Kind("`moldau.clock.json`", "moldau.clock.json"),
 )
 
 
@@ -294,7 +295,9 @@ async def run(folder: Path, kinds: tuple[Kind, ...] = KINDS) -> dict[tuple[str, 
         assert not expected.refusal, expected.refusal
         assert not expected.warnings, expected.warnings
         for kind in kinds:
-            files = [path for path in sorted(source.glob(kind.pattern)) if path.stat().st_size > 0 or not path.suffix]
+            files = [
+                path for path in sorted(source.glob(kind.pattern)) if path.stat().st_size > 0 or "*" not in kind.pattern
+            ]
             if not files:
                 continue
             victim = files[kind.which].relative_to(source)
