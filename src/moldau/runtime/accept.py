@@ -83,10 +83,14 @@ class Acceptor:
             return
         try:
             async with asyncio.timeout(LET_IN_SECONDS):  # uvloop tells nobody when the protocol fails
-                await self._loop.connect_accepted_socket(self._factory, accepted)
+                transport, _ = await self._loop.connect_accepted_socket(self._factory, accepted)
         except (OSError, TimeoutError):
-            if not isinstance(self._loop, asyncio.SelectorEventLoop):
-                accepted.detach()  # the transport has closed the descriptor, which may be another's by now
+            is_closed = True
+        else:
+            is_closed = transport.is_closing()
+        if is_closed and not isinstance(self._loop, asyncio.SelectorEventLoop):
+            # uvloop's transport closes the descriptor by itself; its number may be another's by now.
+            accepted.detach()
 
     def _began(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)

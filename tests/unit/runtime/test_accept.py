@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import itertools
+import os
 import socket
+import warnings
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +57,43 @@ def test_a_full_backlog_is_let_in_a_few_at_a_time(loop_of: Callable[[], asyncio.
         await listener.close()
 
     run(loop_of, act())
+
+
+class Refuser(asyncio.Protocol):
+    def __init__(self, refused: asyncio.Queue[None]) -> None:
+        self.refused = refused
+
+    def connection_made(self, transport: Any) -> None:
+        transport.abort()
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self.refused.put_nowait(None)
+
+
+@pytest.mark.parametrize("loop_of", LOOPS, ids=["asyncio", "uvloop"])
+def test_the_descriptor_of_who_is_turned_away_is_closed_once(
+    loop_of: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    async def act() -> None:
+        refused: asyncio.Queue[None] = asyncio.Queue()
+        listener = await RealNetwork().listen("127.0.0.1", 0, lambda: Refuser(refused))
+        others = []
+        for number in range(20):
+            with socket.create_connection(("127.0.0.1", listener.port)):
+                await refused.get()
+                others.append(os.open(tmp_path / str(number), os.O_CREAT | os.O_RDWR))  # the number is free again
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                    others.append(os.dup(others[-1]))
+                gc.collect()
+        for fd in others:
+            os.fstat(fd)
+            os.close(fd)
+        await listener.close()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        run(loop_of, act())
 
 
 class Broken(asyncio.Protocol):
