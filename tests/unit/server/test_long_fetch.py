@@ -11,7 +11,7 @@ from moldau.model.file_range import FileRange
 from moldau.server.handlers.fetch import LONG_PARTITIONS, handle
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.fetch import FetchRequest
-from tests.unit.server.harness import Client, Stage, batch
+from tests.unit.server.harness import NOW_MS, Client, Stage, batch
 from tests.unit.server.requests import fetch, joined, produce
 
 PARTITIONS = 3 * LONG_PARTITIONS
@@ -34,7 +34,7 @@ def found(reply: Any) -> dict[int, bytes]:
 
 
 def put(stage: Stage, index: int, size: int = 10) -> None:
-    assert stage.partitions.get("t", index).append(batch([b"v" * size]), -1, stage.clock.now_ms()).error == 0
+    assert stage.partitions.get("t", index).append(batch([b"v" * size]), -1, NOW_MS).error == 0
 
 
 def waiting(client: Client) -> bool:
