@@ -189,6 +189,8 @@ class Node:
             checkpoint_interval_ms=settings.int("log.flush.offset.checkpoint.interval.ms"),
         )
         self.log_dirs.on_offline = self._directory_failed
+        ids = {topic.name: topic.topic_id for topic in known.topics_by_name.values()}
+        self.log_dirs.topic_id_of = ids.get
         try:
             await self.log_dirs.open(progress)
         except DiskFailed as problem:

@@ -80,6 +80,8 @@ class LogDirs:
         self.directories = [LogDirectory(path) for path in dict.fromkeys(directories)]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.syncer = Syncer(disk, clock)
+        self.topic_id_of: Callable[[str], bytes | None] = lambda topic: None
+        """The id the cluster knows a topic by, where it does: a damaged partition.metadata may name another."""
         self.findings: list[Finding] = []
         """What opening found wrong, in the order it was found."""
         self.clean_start = True
@@ -116,6 +118,7 @@ class LogDirs:
             self.disk, self.clock, self._identity, self.chance, self.make_log, self._recovery_threads, progress
         )
         self._lock_all()
+        opener.topic_id_of = self.topic_id_of
         self.findings = opener.findings
         for home in self.online():
             try:

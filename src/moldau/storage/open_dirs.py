@@ -98,6 +98,7 @@ class DirectoryOpener:
         self._on_progress = on_progress
         self._progress = OpenProgress()
         self.findings: list[Finding] = []
+        self.topic_id_of: Callable[[str], bytes | None] = lambda topic: None
 
     async def open(self, home: LogDirectory) -> OpenedDirectory:
         """Recover a directory that the caller has locked. Raises DiskFailed when it is another broker's, or broken."""
@@ -166,7 +167,7 @@ class DirectoryOpener:
         logs = [self._new_log(home, name) for name in names]
         for log in logs:
             tp = TopicPartition(log.topic, log.partition)
-            self._expect(log, FOREVER if clean else known.of(tp, log.topic_id).recovery_point)
+            self._expect(log, FOREVER if clean else known.of(tp, self._id_of(log)).recovery_point)
         self._progress.directory = home.path
         self._progress.clean = clean
         self._tell()
@@ -208,7 +209,7 @@ class DirectoryOpener:
     async def _load(self, log: PartitionLog, known: KnownOffsets, cleaned_offset: int, clean: bool) -> None:
         """Load one log. What is wrong with it alone takes it offline, and no other; a disk that fails is another
         matter."""
-        _, recovery_point, start_offset = known.of(TopicPartition(log.topic, log.partition), log.topic_id)
+        _, recovery_point, start_offset = known.of(TopicPartition(log.topic, log.partition), self._id_of(log))
         now_ms = self._clock.wall_ms()
         loop = asyncio.get_running_loop()
 
@@ -245,6 +246,9 @@ class DirectoryOpener:
         progress.segments_done += report.segments
         progress.problem = report.problem or progress.problem
         self._tell()
+
+    def _id_of(self, log: PartitionLog) -> bytes:
+        return self.topic_id_of(log.topic) or log.topic_id
 
     def _leave_offline(self, log: PartitionLog, error: Exception, start_offset: int, recovery_point: int) -> LoadReport:
         reason = str(error) if isinstance(error, MoldauError) else f"{type(error).__name__}: {error}"

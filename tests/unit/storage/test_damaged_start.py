@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.model.ids import TopicPartition
+from moldau.storage.checkpoints import encode_partition_metadata
 from moldau.storage.findings import CHECKPOINT, CUT, OFFLINE, START
 from moldau.storage.log_dirs import LogDirs
 from moldau_sim.disk import SimulatedDisk
@@ -221,6 +222,21 @@ def test_offsets_of_a_topic_that_was_deleted_say_nothing_of_the_next_of_its_name
         assert dirs.findings == []
 
     again(disk, look)
+
+
+def test_a_damaged_topic_id_does_not_bring_deleted_records_back() -> None:
+    disk = SimulatedDisk()
+    started(disk, start=30, logs=1)
+    disk.replace("/data/t-0/partition.metadata", encode_partition_metadata(bytes(15) + b"\1"))
+
+    async def act() -> None:
+        dirs = log_dirs(disk, "/data", segment_bytes=2000)
+        dirs.topic_id_of = {"t": TOPIC_ID}.get
+        await dirs.open()
+        assert dirs.logs[T0].start_offset == 30
+        await dirs.close()
+
+    asyncio.run(act())
 
 
 def test_a_damaged_copy_of_the_offsets_is_passed_over() -> None:
