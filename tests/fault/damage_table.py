@@ -101,7 +101,6 @@ async def build(directory: Path, crashed: Path) -> None:
     for log in (orders, keyed, payments):
         small = LogSettings(segment_bytes=2000, index_interval_bytes=200, compact=log is keyed, delete=log is not keyed)
         log.update_settings(small)
-    keyed.settings.dirty_ratio_min = 0.0
     for number in range(120):
         put(orders, batch([(b"k", b"%d" % number)], timestamp=NOW_MS + number), epoch=number // 50)
         put(keyed, batch([(b"k%d" % (number % 7), b"%d" % number)], timestamp=NOW_MS + number))
