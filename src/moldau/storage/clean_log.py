@@ -22,7 +22,7 @@ from moldau.core.log.compaction import (
     map_batches,
 )
 from moldau.core.log.segment_facts import SegmentFacts
-from moldau.model.failures import CorruptBatch, DiskFull, DiskHungry
+from moldau.model.failures import CorruptBatch, DiskFailed, DiskFull, DiskHungry
 from moldau.ports import Disk, File
 from moldau.records.batch import HEADER_BYTES, iterate_headers, parse_header
 from moldau.storage.log_aborted import aborted_transactions
@@ -157,6 +157,7 @@ class LogCleaning:
 
     async def _clean_group(self, cleaning: Cleaning, group: list[Segment]) -> None:
         cleaned = Segment(self._disk, self._log.path, group[0].base_offset, group[0].interval_bytes, CLEANED_SUFFIX)
+        self._check_current(group)
         self._remove_files(cleaned)
         try:
             cleaned.create(self._now_ms)
@@ -167,8 +168,7 @@ class LogCleaning:
                 )
                 await self._filter_segment(cleaning, segment, cleaned)
             cleaned.next_offset = group[-1].next_offset
-            await self._disk.off_loop(lambda: self._finish_cleaned(cleaned))
-            self._check_current(group)
+            await self._off_loop(lambda: self._finish_cleaned(cleaned), group)
         except BaseException:
             cleaned.close()
             self._remove_files(cleaned)
@@ -204,8 +204,7 @@ class LogCleaning:
 
     async def _swap(self, group: list[Segment], cleaned: Segment) -> None:
         try:
-            await self._disk.off_loop(lambda: self._rename(cleaned, SWAP_SUFFIX))
-            self._check_current(group)
+            await self._off_loop(lambda: self._rename(cleaned, SWAP_SUFFIX), group)
         except (Superseded, DiskHungry, DiskFull):
             # Left there, the next start would take it for a finished compaction.
             cleaned.close()
@@ -235,6 +234,9 @@ class LogCleaning:
             except DiskHungry as error:
                 self._log.home.failed(error)
                 await asyncio.sleep(HUNGRY_SECONDS)
+            except FileNotFoundError:
+                if not self._log.closed:  # deleted meanwhile: its folder has another name, and soon none
+                    raise
 
     def _rename(self, segment: Segment, suffix: str) -> None:
         """Rename all files of a segment, the `.log` last: its name says that the others are there."""
@@ -254,6 +256,16 @@ class LogCleaning:
 
     # --- both passes -------------------------------------------------------------------------------------------------
 
+    async def _off_loop(self, work: Callable[[], None], segments: Sequence[Segment]) -> None:
+        """Work on segments that may be deleted before it begins, or under its hands: whatever it met then says nothing
+        about the disk."""
+        try:
+            await self._disk.off_loop(work)
+        except (DiskFailed, FileNotFoundError, CorruptBatch):
+            self._check_current(segments)
+            raise
+        self._check_current(segments)
+
     def _check_current(self, segments: Sequence[Segment]) -> None:
         log = self._log
         if log.offline or log.generation != self._generation or any(one not in log.segments for one in segments):
@@ -264,8 +276,7 @@ class LogCleaning:
         walk = _WindowWalk(segment.file(), position, int(segment.size_bytes), use)
         while not walk.done:
             before = walk.position
-            await self._disk.off_loop(walk.step)
-            self._check_current([segment])
+            await self._off_loop(walk.step, [segment])
             self.report.bytes_read += walk.position - before
             if self._limits.io_bytes_per_second != float("inf"):
                 await asyncio.sleep((walk.position - before) / self._limits.io_bytes_per_second)

@@ -185,7 +185,7 @@ class Cleaner:
         except DiskFull as error:
             self._wait_for_room(tp, log.home, str(error))
             return cleaning.report
-        except DiskFailed as error:
+        except (DiskFailed, FileNotFoundError) as error:  # the latter: the folder was removed by hand
             log.home.failed(error)
             return None
         except (CorruptBatch, UnsupportedCodec) as error:
