@@ -286,6 +286,7 @@ class LogState(Flushable):
             self.producers.end_offset = base_offset
             self.write_producer_snapshot(base_offset)
             self.add_segment(base_offset, now_ms)
+            self.notes.pop(int(old.base_offset), None)  # of the last clean stop: it has grown since
             write_notes(self)
         except DiskFailed as error:
             old.sealed = False

@@ -71,6 +71,26 @@ def test_a_hole_is_told_at_every_start_and_costs_nothing_more(which: str, clean:
     assert log.end_offset == 100
 
 
+def test_a_segment_that_grew_after_a_clean_stop_is_noted_anew_when_it_is_sealed() -> None:
+    log = new_log(SimulatedDisk(), "/d")
+    for _ in range(5):
+        append(log, batch())
+    log.close()
+    log, _ = reopen(log, clean=True)
+    for _ in range(5):
+        append(log, batch())
+    log.roll(NOW_MS)
+    append(log, batch())
+    log.close()
+    grown = log.segments[0]
+    file = log.disk.open(grown.path(".log"))
+    file.truncate(8 * int(grown.size_bytes) // 10)
+    file.close()
+    _, report = reopen(log, clean=True)
+    (hole,) = report.findings
+    assert (hole.kind, hole.first_offset, hole.end_offset) == (HOLE, 8, 10)
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_missing_first_segment_is_told_unless_its_records_were_deleted(clean: bool) -> None:
     log = filled(clean=clean)
