@@ -30,6 +30,8 @@ def explained(failure: MetadataLost | UnknownLogs) -> PlainError:
         )
     facts = [("data", failure.directory), ("why", failure.why)]
     facts.append(("copy", failure.copies or "none that is sound and newer lies in the log directories"))
+    if failure.copy_path and Path(failure.copy_path).parent != Path(failure.directory):
+        restore += f" --from {failure.copy_path}"  # `store` looks only at the first directory by itself
     fixes = [restore if failure.copies else f"with a copy from elsewhere: {restore} --from FILE", adopt]
     return PlainError("MD-4002", "the metadata is lost", facts=facts, fixes=fixes)
 

@@ -18,16 +18,17 @@ class AddressInUse(WorldError):
 class MetadataLost(WorldError):
     """Moldau wrote this directory, but what it knew about the topics in it is gone or cannot be trusted."""
 
-    def __init__(self, directory: str, why: str, copies: str = "") -> None:
+    def __init__(self, directory: str, why: str, copies: str = "", copy_path: str = "") -> None:
         super().__init__(f"{directory}: {why}")
         self.directory = directory
         self.why = why
         self.copies = copies
         """What there is to restore it from, in words."""
+        self.copy_path = copy_path
 
 
 class UnknownLogs(WorldError):
-    """The directory holds records of topics that the metadata does not know."""
+    """There are records of topics that the metadata does not know. `directory` is where the metadata lie."""
 
     def __init__(self, directory: str, logs: tuple[tuple[str, int], ...]) -> None:
         names = ", ".join(name for name, _ in logs)

@@ -53,7 +53,7 @@ async def open_metadata(ports: Ports, identity: Identity, *, adopt_logs: bool) -
             return found
         await found.store.close()
     if not adopt_logs:
-        raise MetadataLost(directories[0], problem, _in_words(newer))
+        raise MetadataLost(directories[0], problem, _in_words(newer), "" if newer is None else newer[0])
     log.warning("%s: %s; going on all the same, as --adopt-logs asks", directories[0], problem)
     # Metadata that is only older than its copy is better than none.
     useless = COPY_FILES if offset > 0 else (*STORE_FILES, *COPY_FILES)

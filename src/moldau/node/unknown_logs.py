@@ -27,6 +27,6 @@ def logs_to_adopt(
         return unknown
     lost = {key: found for key, found in unknown.items() if found.home.signed and found.end_offset > 0}
     if lost:
-        directory = next(iter(lost.values())).directory
+        directory = log_dirs.directories[0].path
         raise UnknownLogs(directory, tuple((str(key), int(found.size_bytes)) for key, found in lost.items()))
     return {key: found for key, found in unknown.items() if not found.home.signed}

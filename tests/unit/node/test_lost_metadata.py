@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from moldau.cli.lost_metadata import explained
 from moldau.core.metadata.commands import (
     ConfigEdit,
     ConfigEdits,
@@ -271,5 +272,29 @@ def test_logs_without_a_topic_id_are_taken_in_with_their_siblings_or_their_own()
         assert again.images.image.topics_by_name["orders"].topic_id == created.topic_id
         assert append(again, "orders", 1) == 1
         assert append(again, "alone") == 1
+
+    on_a_machine(scenario)
+
+
+def test_what_to_do_is_told_of_the_directory_with_the_metadata_not_of_another() -> None:
+    async def scenario(machine: Machine) -> None:
+        node = await machine.start(log_dirs=f"{DATA},/more")
+        await create(node, "ledger", partitions=2)
+        for index in range(2):
+            append(node, "ledger", index)
+        await machine.host.stop()
+        disk, store = machine.disk(), machine.host.world.store
+        for name in COPY_FILES:
+            if disk.exists(f"{DATA}/{name}"):
+                disk.remove(f"{DATA}/{name}")
+        machine.lose_metadata()
+        with pytest.raises(MetadataLost) as lost:
+            await machine.start()
+        assert "moldau store restore --data-dir /data --from /more/metadata.copy" in explained(lost.value).fixes
+        machine.host.world.store = store
+        disk.rename("/more/ledger-0" if disk.exists("/more/ledger-0") else "/more/ledger-1", "/more/other-0")
+        with pytest.raises(UnknownLogs) as unknown:
+            await machine.start()
+        assert unknown.value.directory == DATA
 
     on_a_machine(scenario)
