@@ -268,7 +268,7 @@ class Hub:
             claim.owner.put_out("it sends the request it began too slowly, and others wait for its memory")
         for outlet in self.reply_budget.too_slow(now_s):
             outlet.put_out("it does not take its replies, and others need the memory")
-        self.services.reading.go_on()
+        self.services.reading.press()
         if self.request_budget.is_short() or self.reply_budget.clogged:
             self.watch_budgets()
 

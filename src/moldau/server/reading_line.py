@@ -1,8 +1,9 @@
 """Where long fetches wait for their turn to be read. Compiled.
 
 A fetch over hundreds of partitions takes milliseconds to read, and a hundred of them may come, or be woken, in one turn
-of the loop. They stand in one line: the first is read a little at a time, with everybody else served in between, and
-none while the replies that nobody takes fill their budget.
+of the loop. They stand in one line: the first is read a little at a time, with everybody else served in between.
+While the replies that nobody takes fill their budget, only one is read every now and then (`press`): clients that are
+slow, but not too slow, may keep it full for ever.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class ReadingLine:
     def __init__(self) -> None:
         self.waiting: deque[LongRead] = deque()
         self.scheduled = False
+        self.pressed: bool = False
+        """The first is read, whether there is room or not."""
         self._loop: Any = None
         self._stopwatch: Callable[[], float] | None = None
         self._has_room: Callable[[], bool] | None = None
@@ -54,6 +57,11 @@ class ReadingLine:
             self.scheduled = True
             self._loop.call_soon(self._turn)
 
+    def press(self) -> None:
+        if self.waiting:
+            self.pressed = True
+            self.go_on()
+
     def _turn(self) -> None:
         self.scheduled = False
         stopwatch = self._stopwatch
@@ -63,12 +71,15 @@ class ReadingLine:
         ends_s: float = stopwatch() + TURN_S
         steps: i64 = 0
         while self.waiting and steps < TURN_STEPS_MAX:
-            if not has_room():
+            if not self.pressed and not has_room():
                 return  # `go_on` is called when there is
             steps += 1
             first = self.waiting[0]
-            if first.done or self._step(first):
+            if first.done:
                 self.waiting.popleft()
+            elif self._step(first):
+                self.waiting.popleft()
+                self.pressed = False
             if stopwatch() > ends_s:
                 break
         self.go_on()

@@ -9,6 +9,8 @@ import pytest
 
 from moldau.model.file_range import FileRange
 from moldau.server.handlers.fetch import LONG_PARTITIONS, handle
+from moldau.server.hub import BUDGETS_WATCHED_S
+from moldau.server.reply_budget import REPLY_BYTES_MAX, Outlet
 from moldau.wire.apis import ApiKey
 from moldau.wire.messages.fetch import FetchRequest
 from tests.unit.server.harness import NOW_MS, Client, Stage, batch
@@ -127,3 +129,29 @@ def test_none_is_read_while_untaken_replies_fill_their_budget(stage: Stage) -> N
     clogged.connection.connection_lost(None)
     stage.loop.run()
     assert len(client.replies()) == 1
+
+
+class SteadyReader(Outlet):
+    """Takes its replies, in twenty seconds, and always asks for more."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def unsent_bytes(self) -> int:
+        return 2 * REPLY_BYTES_MAX - int(self._stage.loop.now * REPLY_BYTES_MAX / 10) % REPLY_BYTES_MAX
+
+    unsent_in_memory = unsent_bytes
+
+
+def test_clients_that_are_slow_for_ever_do_not_keep_it_waiting_for_ever(stage: Stage) -> None:
+    put(stage, 0)
+    stage.hub.clog(SteadyReader(stage))
+    clients = [stage.connect() for _ in range(3)]
+    for client in clients:
+        client.send(client.frame(ApiKey.FETCH, 12, all_partitions()))
+    stage.loop.run()
+    assert all(waiting(client) for client in clients), "there is no room"
+    stage.loop.advance(BUDGETS_WATCHED_S)
+    assert [bool(client.transport.written) for client in clients] == [True, False, False]
+    stage.loop.advance(2 * BUDGETS_WATCHED_S)
+    assert all(client.transport.written for client in clients)
