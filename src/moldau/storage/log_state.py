@@ -19,7 +19,7 @@ from moldau.core.log.epochs import EpochHistory
 from moldau.core.log.producer_snapshot import encode_snapshot
 from moldau.core.log.producers import ProducerTable
 from moldau.core.log.settings import LogSettings
-from moldau.model.failures import DiskFailed, DiskHungry
+from moldau.model.failures import DiskFailed, DiskFull, DiskHungry
 from moldau.ports import Buffer, Chance, Disk, File
 from moldau.records.batch import STAMP_BYTES, BatchHeader, stamp, stamped_prefix, write_stamp
 from moldau.storage.directory import LogDirectory
@@ -398,9 +398,12 @@ class LogState(Flushable):
         self.directory_changed = True
 
     def write_epochs(self) -> None:
-        """Durably, or with the next sync where there is no descriptor for it now."""
+        """Durably, or with the next sync where there is no descriptor for it now. Where there is no room, not at all: a
+        history that lags behind its log is put right when it is read, and retention must be able to give room back."""
         try:
             self.disk.replace(f"{self.path}/{EPOCH_CHECKPOINT}", self.epochs.encode().encode())
+        except DiskFull:
+            return
         except DiskFailed as error:
             self.home.failed(error)
             if self.home.offline:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from moldau.model.failures import DiskFailed, DiskHungry
+from moldau.model.failures import DiskFailed, DiskFull, DiskHungry
 from moldau.records.checksum import crc32c
 from moldau.storage.names import INDEX_SUFFIX, SEGMENT_NOTES, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from moldau.storage.segment import Segment
@@ -102,11 +102,16 @@ def read_notes(log: LogState) -> Notes | None:
 
 def write_notes(log: LogState, with_active: bool = False) -> None:
     """Note the sealed segments; the active one too when it does not grow any more. Those noted before stay as noted.
-    Older notes are better than a log that cannot go on: hunger is passed over."""
+    Older notes are better than a log that cannot go on: hunger is passed over. Where there is no room for them there are
+    none, so that retention can give some back."""
     try:
         _write_notes(log, with_active)
     except DiskHungry as hunger:
         log.home.failed(hunger)
+    except DiskFull:
+        for name in (f"{SEGMENT_NOTES}.tmp", SEGMENT_NOTES):
+            if log.disk.exists(f"{log.path}/{name}"):
+                log.disk.remove(f"{log.path}/{name}")
     except DiskFailed as failure:
         log.home.failed(failure)
         raise
