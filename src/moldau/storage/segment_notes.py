@@ -102,8 +102,8 @@ def read_notes(log: LogState) -> Notes | None:
 
 def write_notes(log: LogState, with_active: bool = False) -> None:
     """Note the sealed segments; the active one too when it does not grow any more. Those noted before stay as noted.
-    Older notes are better than a log that cannot go on: hunger is passed over. Where there is no room for them there are
-    none, so that retention can give some back."""
+    Older notes are better than a log that cannot go on: hunger is passed over. Where there is no room for them,
+    there are none: retention must be able to give some back."""
     try:
         _write_notes(log, with_active)
     except DiskHungry as hunger:

@@ -145,7 +145,8 @@ class SteadyReader(Outlet):
 
 def test_clients_that_are_slow_for_ever_do_not_keep_it_waiting_for_ever(stage: Stage) -> None:
     put(stage, 0)
-    stage.hub.clog(SteadyReader(stage))
+    stage.hub.reply_budget.clog(SteadyReader(stage), stage.loop.now)
+    stage.hub.watch_budgets()
     clients = [stage.connect() for _ in range(3)]
     for client in clients:
         client.send(client.frame(ApiKey.FETCH, 12, all_partitions()))
