@@ -72,8 +72,9 @@ class Terminal:
         os.close(self._fd)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._fd], [], [], 1.0)
-        if not ready:
+        waits = select.poll()  # not select, which knows no descriptor above 1,023: a long test run may be there
+        waits.register(self._fd, select.POLLIN)
+        if not waits.poll(1000):
             return True
         try:
             data = os.read(self._fd, 65536)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ PARTITIONS = 3 * LONG_PARTITIONS
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
+def stage(tmp_path: Path) -> Iterator[Stage]:
     made = Stage(tmp_path)
     made.topic("t", partitions=PARTITIONS)
-    return made
+    yield made
+    for index in range(PARTITIONS):
+        made.partitions.get("t", index).log.close()
 
 
 def all_partitions(**options: Any) -> FetchRequest:
