@@ -33,6 +33,17 @@ def decode_id(text: str) -> bytes | None:
     return raw if len(raw) == 16 else None
 
 
+def write_unsynced(disk: Disk, path: str, data: bytes) -> None:
+    """A small file that is made again when it is lost with the machine: worth no sync."""
+    file = disk.open(path, create=True)
+    try:
+        if file.size_bytes() > 0:
+            file.truncate(0)
+        file.append(data)
+    finally:
+        file.close()
+
+
 # --- offsets by partition ---------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from moldau.model.failures import DirectoryLocked, DiskFailed, DiskHungry
 from moldau.model.ids import TopicPartition
 from moldau.ports import Clock, Disk, Entropy
 from moldau.storage.bulk import close_logs, remove_all
-from moldau.storage.checkpoints import encode_partition_metadata, write_offsets
+from moldau.storage.checkpoints import encode_partition_metadata, write_offsets, write_unsynced
 from moldau.storage.descriptions import DirectoryDescription, LogDescription
 from moldau.storage.directory import LogDirectory
 from moldau.storage.findings import Finding
@@ -210,8 +210,9 @@ class LogDirs:
         log = self.make_log(home, partition_dir_name(topic, partition), topic, partition, topic_id)
         try:
             self.disk.make_dir(log.path)
-            self._write_small(f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
-            self._write_small(f"{log.path}/{EPOCH_CHECKPOINT}", log.epochs.encode().encode())
+            # A log lost with the machine before its first record is made again from the cluster's metadata.
+            write_unsynced(self.disk, f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
+            write_unsynced(self.disk, f"{log.path}/{EPOCH_CHECKPOINT}", log.epochs.encode().encode())
             log.add_segment(0, self.clock.wall_ms())
         except DiskFailed as error:
             home.failed(error)
@@ -223,16 +224,6 @@ class LogDirs:
         """Give a log that has no topic id (an old or damaged partition.metadata) the one the cluster knows."""
         log.topic_id = topic_id
         self.disk.replace(f"{log.path}/{PARTITION_METADATA}", encode_partition_metadata(topic_id))
-
-    def _write_small(self, path: str, data: bytes) -> None:
-        """Not synced: a log lost with the machine before its first record is made again from the cluster's metadata."""
-        file = self.disk.open(path, create=True)
-        try:
-            if file.size_bytes() > 0:
-                file.truncate(0)
-            file.append(data)
-        finally:
-            file.close()
 
     def _choose(self, directory: str | None) -> LogDirectory:
         online = self.online()

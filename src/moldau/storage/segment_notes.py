@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.model.failures import DiskFailed, DiskFull, DiskHungry
 from moldau.records.checksum import crc32c
+from moldau.storage.checkpoints import write_unsynced
 from moldau.storage.names import INDEX_SUFFIX, SEGMENT_NOTES, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from moldau.storage.segment import Segment
 
@@ -132,11 +133,5 @@ def _write_notes(log: LogState, with_active: bool) -> None:
 
 def _write(log: LogState, data: bytes) -> None:
     path = f"{log.path}/{SEGMENT_NOTES}"
-    file = log.disk.open(f"{path}.tmp", create=True)
-    try:
-        if file.size_bytes() > 0:
-            file.truncate(0)
-        file.append(data)
-    finally:
-        file.close()
+    write_unsynced(log.disk, f"{path}.tmp", data)
     log.disk.rename(f"{path}.tmp", path)
