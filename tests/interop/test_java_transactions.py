@@ -36,7 +36,7 @@ def test_kafkas_transaction_tools(kafka_jars: Path, own_broker: BrokerProcess) -
     wire = WireClient(address)
     wire.create_topic("t")
     for name in ("done", "running"):
-        pid, epoch = wire.begin(name)
+        pid, epoch = wire.begin(name, timeout_ms=600_000)  # it stays open while four Java programs start and end
         wire.produce(name, pid, epoch, 0, ("t", 0), version=12)
         if name == "done":
             wire.end(name, pid, epoch, commit=True, version=5)
